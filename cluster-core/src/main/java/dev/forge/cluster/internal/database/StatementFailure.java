@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.database;
 
+import org.springframework.jdbc.CannotGetJdbcConnectionException;
+import org.springframework.transaction.CannotCreateTransactionException;
+
 /** Classifies failed statements by their SQLSTATE. */
 public final class StatementFailure {
 
@@ -45,6 +48,33 @@ public final class StatementFailure {
      */
     public static boolean isOfRow(Throwable failure) {
         String state = SqlState.of(failure);
-        return state != null && !state.startsWith("42") && !TransientFailure.caused(failure);
+        return state != null
+                && !state.startsWith("42")
+                && !isOfConnection(failure, state)
+                && !TransientFailure.caused(failure);
+    }
+
+    /**
+     * Returns whether one of the rows may be the cause although the SQLSTATE suggests another one: a trigger of the application that
+     * uses a missing table for some rows, for example, or a damaged row that the system cannot read. True only if all other
+     * explanations are worse, that is, if the failure repeats while other rows can be written.
+     */
+    public static boolean isPerhapsOfRow(Throwable failure) {
+        String state = SqlState.of(failure);
+        return isOfRow(failure)
+                || (state != null
+                        && (state.startsWith("42") || state.startsWith("55") || state.startsWith("58"))
+                        && !isLocked(failure)
+                        && !isOfConnection(failure, state));
+    }
+
+    /** Returns whether no row was involved: a connection or a transaction could not be opened, or the login was refused. */
+    private static boolean isOfConnection(Throwable failure, String state) {
+        return state.startsWith("28")
+                || state.startsWith("3D")
+                || state.startsWith("26")
+                || Causes.of(failure).stream()
+                        .anyMatch(cause -> cause instanceof CannotGetJdbcConnectionException
+                                || cause instanceof CannotCreateTransactionException);
     }
 }

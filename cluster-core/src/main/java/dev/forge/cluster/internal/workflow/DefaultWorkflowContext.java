@@ -204,10 +204,11 @@ final class DefaultWorkflowContext implements WorkflowContext {
                 return received;
             }
             log.warn(
-                    "Workflow {} run {}: signal '{}' discarded, its payload is not a {}",
+                    "Workflow {} run {}: signal '{}' ({}) discarded, its payload is not a {}",
                     version.label(),
                     id(),
                     name,
+                    signal.id(),
                     type.getTypeName());
             recorder.discardSignal(signal.id());
         }

@@ -32,6 +32,9 @@ public final class ClusterEndpoint {
     /** How many requests may read resources at a time: they use the application's pool and may load large values. */
     static final int CONCURRENT_READS = 2;
 
+    /** How many further requests may wait: each has a thread of the web server. */
+    private static final int MOST_WAITING = 8;
+
     private static final Duration READ_PATIENCE = Duration.ofSeconds(5);
 
     private final Semaphore reads = new Semaphore(CONCURRENT_READS, true);
@@ -107,7 +110,8 @@ public final class ClusterEndpoint {
     /** Bounds what readers take from the application: each waits for its turn, and gets status 503 if it does not come soon. */
     private @Nullable Object oneOfFew(Supplier<@Nullable Object> read) {
         try {
-            if (!reads.tryAcquire(READ_PATIENCE.toMillis(), TimeUnit.MILLISECONDS)) {
+            if (reads.getQueueLength() >= MOST_WAITING
+                    || !reads.tryAcquire(READ_PATIENCE.toMillis(), TimeUnit.MILLISECONDS)) {
                 return new WebEndpointResponse<>(
                         Map.of("error", "Too many requests read at the same time. Try again later."),
                         WebEndpointResponse.STATUS_SERVICE_UNAVAILABLE);

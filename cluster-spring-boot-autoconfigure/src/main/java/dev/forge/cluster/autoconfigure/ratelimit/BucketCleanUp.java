@@ -18,6 +18,8 @@ public final class BucketCleanUp implements NodeComponent {
     private static final Duration RETENTION = Duration.ofMinutes(5);
     private static final int PAGE = 1_000;
     private static final int PAGES_PER_PASS = 200;
+    /** While most buckets are full, as after a flood of clients. */
+    private static final int MOST_PAGES = 5_000;
 
     private final RateLimitStore limits;
     private String position = "";
@@ -32,13 +34,19 @@ public final class BucketCleanUp implements NodeComponent {
     }
 
     void cleanUp() {
-        for (int i = 0; i < PAGES_PER_PASS; i++) {
-            PurgedPage page = limits.purge(RETENTION, position, PAGE);
+        String after = position;
+        // If a page fails, the next pass begins again: it may meet the same bucket, but the buckets before it are
+        // deleted.
+        position = "";
+        boolean useful = true;
+        for (int i = 0; i < PAGES_PER_PASS || (useful && i < MOST_PAGES); i++) {
+            PurgedPage page = limits.purge(RETENTION, after, PAGE);
             if (page.read() < PAGE || page.last() == null) {
-                position = "";
                 return;
             }
-            position = page.last();
+            useful = page.deleted() >= PAGE / 2;
+            after = page.last();
         }
+        position = after;
     }
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.store;
 
+import dev.forge.cluster.internal.database.BoundConnection;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
@@ -14,8 +15,6 @@ import java.util.UUID;
 import javax.sql.DataSource;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.JdbcTemplate;
-import org.springframework.jdbc.datasource.ConnectionHolder;
-import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /** Ends claims with the last statement of their handlers' own transactions. Uses the data source of the application. */
 public final class HandlerTransactionStore {
@@ -64,17 +63,7 @@ public final class HandlerTransactionStore {
     /** Returns whether statements of this store are part of the current transaction. */
     public boolean joinsTransaction() {
         DataSource source = jdbc.getDataSource();
-        if (source == null
-                || !(TransactionSynchronizationManager.getResource(source) instanceof ConnectionHolder bound)) {
-            return false;
-        }
-        try {
-            // Also during the transaction of another database a connection is bound, but it commits each statement.
-            return !bound.getConnection().getAutoCommit();
-        } catch (SQLException e) {
-            // The next statement fails.
-            return true;
-        }
+        return source != null && BoundConnection.joinsTransaction(source);
     }
 
     /** Returns whether each statement of the current transaction sees what others have committed. */

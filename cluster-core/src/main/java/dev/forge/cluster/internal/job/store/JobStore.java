@@ -6,7 +6,7 @@ import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
-import dev.forge.cluster.internal.database.SqlState;
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.job.UniquePolicy;
 import java.sql.Connection;
@@ -265,7 +265,7 @@ public final class JobStore {
             return free("AND s.id = ANY (ARRAY(%s LIMIT 1000 FOR UPDATE OF w SKIP LOCKED))".formatted(RELEASABLE))
                     .update();
         } catch (DataAccessException e) {
-            if (!LOCK_NOT_AVAILABLE.equals(SqlState.of(e))) {
+            if (!isOfOneKey(e)) {
                 throw e;
             }
             return freeSuccessorsSeparately();
@@ -279,14 +279,15 @@ public final class JobStore {
     private int freeSuccessorsSeparately() {
         int freed = 0;
         int blocked = 0;
-        List<UUID> releasable = client.sql(schema.sql(RELEASABLE + " ORDER BY random() LIMIT 1000"))
+        List<UUID> releasable = client.sql(schema.sql(
+                        "SELECT id FROM (%s LIMIT 10000) AS w ORDER BY random() LIMIT 1000".formatted(RELEASABLE)))
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
         for (UUID successor : releasable) {
             try {
                 freed += freeSuccessor(successor);
             } catch (DataAccessException e) {
-                if (!LOCK_NOT_AVAILABLE.equals(SqlState.of(e))) {
+                if (!isOfOneKey(e)) {
                     throw e;
                 }
                 if (++blocked == MOST_BLOCKED_KEYS) {
@@ -297,9 +298,14 @@ public final class JobStore {
         return freed;
     }
 
-    private static final String LOCK_NOT_AVAILABLE = "55P03";
+    /** Behind a transaction pooler there is no lock timeout; the driver cancels the statement. */
+    private static boolean isOfOneKey(DataAccessException failure) {
+        return StatementFailure.isLocked(failure)
+                || StatementFailure.isTimeout(failure)
+                || StatementFailure.isOfRow(failure);
+    }
 
-    /** Each blocked key costs a lock timeout. */
+    /** Each blocked key costs a timeout. */
     private static final int MOST_BLOCKED_KEYS = 3;
 
     private static final String RELEASABLE = """

@@ -35,6 +35,9 @@ final class Claims {
 
     private static final Logger log = GuardedLogger.of(Claims.class);
 
+    /** How many statements that return jobs may wait for a lock in vain. */
+    private static final int MOST_WAITS = 4;
+
     private final Worker.NodeView node;
     private final Worker.Stores stores;
     private final JobMonitor monitor;
@@ -227,6 +230,10 @@ final class Claims {
 
     /** Ends as many claims as possible without waiting for locks; returns how many. */
     private int giveUp(UUID node, List<Finish> finishes) {
+        return giveUp(node, finishes, new int[] {0});
+    }
+
+    private int giveUp(UUID node, List<Finish> finishes, int[] waits) {
         try {
             Set<ClaimKey> ended = stores.finishes().finishUnlocked(node, finishes);
             finishes.stream()
@@ -234,10 +241,12 @@ final class Claims {
                     .forEach(this::reportFailed);
             return ended.size();
         } catch (DataAccessException | TransactionException e) {
-            if (finishes.size() > 1 && StatementFailure.isOfRow(e)) {
-                // A row that cannot be written must not block the others.
+            boolean waited = StatementFailure.isLocked(e) && ++waits[0] <= MOST_WAITS;
+            if (finishes.size() > 1 && (waited || StatementFailure.isOfRow(e))) {
+                // A row that cannot be written, or whose successor is locked, must not block the others.
                 int half = finishes.size() / 2;
-                return giveUp(node, finishes.subList(0, half)) + giveUp(node, finishes.subList(half, finishes.size()));
+                return giveUp(node, finishes.subList(0, half), waits)
+                        + giveUp(node, finishes.subList(half, finishes.size()), waits);
             }
             log.debug("{} jobs could not be returned", finishes.size(), e);
             return 0;

@@ -20,6 +20,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
@@ -44,13 +45,25 @@ final class FinishWriter {
 
     private static final int MOST_REPORTED = 1_000;
 
+    /** After this many failures in a row, one of the results may be the cause. */
+    private static final int REPEATED = 3;
+
     private final Worker.Stores stores;
     private final LongSupplier nanos;
     private final BiConsumer<RunningJob, Boolean> settled;
     private final Consumer<Ended> setAside;
 
-    /** Rows that cannot be changed and are reported. */
-    private final Set<ClaimKey> unwritable = new HashSet<>();
+    /** Rows that cannot be changed, until their results are written. */
+    private final Set<ClaimKey> unwritable = ConcurrentHashMap.newKeySet();
+
+    /** Results that the present batch has set aside. */
+    private final Set<Ended> setAsideNow = new HashSet<>();
+
+    /** How often batches have failed in a row, perhaps because of one row. */
+    private int failures;
+
+    /** Whether failures that are perhaps of one row are taken for such. */
+    private boolean isolates;
 
     private boolean skipsLocked;
     private long skipsLockedUntil;
@@ -83,13 +96,62 @@ final class FinishWriter {
         this.stores = stores;
         this.nanos = nanos;
         this.settled = settled;
-        this.setAside = setAside;
+        this.setAside = one -> {
+            setAsideNow.add(one);
+            setAside.accept(one);
+        };
     }
 
     /** Writes what can be written; returns the failure that kept it from writing the rest, or null. */
     @Nullable
     Throwable write(List<Ended> batch) {
-        return writeByNode(batch, this::writePart);
+        setAsideNow.clear();
+        Throwable failure = writeByNode(batch, this::writePart);
+        if (failure == null || !StatementFailure.isPerhapsOfRow(failure)) {
+            failures = 0;
+            return failure;
+        }
+        return ++failures > REPEATED ? isolate(batch, failure) : failure;
+    }
+
+    /** Writes the first and the last result alone. If either succeeds, one of the others is the cause of the failure, and is found. */
+    private @Nullable Throwable isolate(List<Ended> batch, Throwable failure) {
+        List<Ended> open = unwritten(batch);
+        if (open.size() < 2) {
+            return failure;
+        }
+        boolean first = writeByNode(List.of(open.get(0)), this::writePart) == null;
+        boolean last = writeByNode(List.of(open.get(open.size() - 1)), this::writePart) == null;
+        if (!first && !last) {
+            return failure;
+        }
+        isolates = true;
+        try {
+            return writeByNode(unwritten(open), this::writePart);
+        } finally {
+            isolates = false;
+        }
+    }
+
+    private List<Ended> unwritten(List<Ended> batch) {
+        return batch.stream()
+                .filter(one -> !one.isSettled() && !setAsideNow.contains(one))
+                .toList();
+    }
+
+    private boolean isOfRow(Throwable failure) {
+        return isolates ? StatementFailure.isPerhapsOfRow(failure) : StatementFailure.isOfRow(failure);
+    }
+
+    /** Writes the result of a row that could not be changed before; returns the failure, or null. */
+    @Nullable
+    Throwable writeUnwritable(Ended one) {
+        isolates = true;
+        try {
+            return writeUnlocked(List.of(one));
+        } finally {
+            isolates = false;
+        }
     }
 
     /** Writes results whose rows are not locked, and sets the others aside; returns the failure, or null. */
@@ -141,7 +203,7 @@ final class FinishWriter {
                 startSkippingLocked();
                 return writeUnlockedPart(node, part, new int[] {0});
             }
-            if (!StatementFailure.isOfRow(e)) {
+            if (!isOfRow(e)) {
                 markUnconfirmed(part, e);
                 return e;
             }
@@ -200,7 +262,7 @@ final class FinishWriter {
                 setAside.accept(culprit);
                 return null;
             }
-            if (StatementFailure.isOfRow(e)) {
+            if (isOfRow(e)) {
                 setAsideUnwritable(culprit, e);
                 return null;
             }
@@ -211,10 +273,7 @@ final class FinishWriter {
 
     /** Retries a row that cannot be written at all, apart from the others, and reports it once. */
     private void setAsideUnwritable(Ended culprit, Throwable failure) {
-        if (unwritable.size() >= MOST_REPORTED) {
-            unwritable.clear();
-        }
-        if (unwritable.add(culprit.finish.key())) {
+        if (unwritable.add(culprit.finish.key()) && unwritable.size() <= MOST_REPORTED) {
             log.error(
                     "Job {} ({}): its row cannot be changed, so its end cannot be recorded; retrying. This node holds it until the"
                             + " cause is removed: a trigger of the application, or a damaged table or index.",
@@ -225,7 +284,7 @@ final class FinishWriter {
         setAside.accept(culprit);
     }
 
-    /** Returns whether it is known, and reported, that the row of a job cannot be changed. */
+    /** Returns whether it is known that the row of a job cannot be changed. */
     boolean isUnwritable(Ended one) {
         return unwritable.contains(one.finish.key());
     }
@@ -262,7 +321,7 @@ final class FinishWriter {
             }
             return null;
         } catch (DataAccessException | TransactionException e) {
-            boolean rejected = StatementFailure.isOfRow(e);
+            boolean rejected = isOfRow(e);
             boolean waited = StatementFailure.isLocked(e);
             if (!rejected && !waited) {
                 markUnconfirmed(part, e);
@@ -332,6 +391,7 @@ final class FinishWriter {
             return;
         }
         running.end();
+        unwritable.remove(running.key());
         try {
             settled.accept(running, written);
         } catch (Throwable e) {

@@ -31,6 +31,9 @@ final class Finisher {
 
     private static final int BATCH = 500;
 
+    /** How many rows that cannot be changed are tried again at a time. */
+    private static final int MOST_UNWRITABLE = 10;
+
     /** The approximate number of characters in one statement. */
     private static final long LARGEST = 8_000_000;
 
@@ -241,8 +244,13 @@ final class Finisher {
         long now = nanos.getAsLong();
         var due = new ArrayList<Ended>();
         long size = 0;
+        int unwritable = 0;
         for (Map.Entry<Ended, Retry> entry : locked.entrySet()) {
             if (entry.getValue().at - now <= 0 && due.size() < BATCH && size < LARGEST) {
+                // They are written one by one, and other results must not wait for many of them.
+                if (writer.isUnwritable(entry.getKey()) && ++unwritable > MOST_UNWRITABLE) {
+                    continue;
+                }
                 due.add(entry.getKey());
                 size += entry.getKey().finish().length();
             }
@@ -251,7 +259,13 @@ final class Finisher {
     }
 
     private @Nullable Throwable writeAgain(List<Ended> again) {
-        Throwable failure = writer.writeUnlocked(again);
+        Throwable failure = writer.writeUnlocked(
+                again.stream().filter(one -> !writer.isUnwritable(one)).toList());
+        for (Ended one : again) {
+            if (failure == null && !one.isSettled() && writer.isUnwritable(one)) {
+                failure = writer.writeUnwritable(one);
+            }
+        }
         for (Ended one : again) {
             if (one.isSettled()) {
                 locked.remove(one);

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.worker;
 
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.store.ClaimKey;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -14,7 +16,9 @@ import java.util.Queue;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.function.Function;
 import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
 
 /**
  * Keeps the claims of this node valid: renews leases, writes starts and progress, and stops handlers whose job another node may
@@ -92,8 +96,9 @@ final class LeaseKeeper {
 
     /** Marks jobs as running. Rows that another transaction has locked are marked later. */
     private void mark(UUID holder, List<RunningJob> started) {
-        Set<ClaimKey> marked = stores.claims()
-                .start(holder, started.stream().map(RunningJob::key).toList());
+        Set<ClaimKey> marked = isolatingRows(
+                started.stream().map(RunningJob::key).toList(),
+                keys -> stores.claims().start(holder, keys));
         started.stream().filter(running -> marked.contains(running.key())).forEach(RunningJob::marked);
     }
 
@@ -133,7 +138,8 @@ final class LeaseKeeper {
         Map<ClaimKey, RunningJob> transactional = byKey(mine, true);
         long sent = node.nanos();
         if (!leased.isEmpty()) {
-            Set<ClaimKey> renewed = stores.claims().renew(holder, leased.keySet(), lease);
+            Set<ClaimKey> renewed = isolatingRows(
+                    List.copyOf(leased.keySet()), keys -> stores.claims().renew(holder, keys, lease));
             leased.forEach((key, running) -> {
                 if (renewed.contains(key)) {
                     running.confirmed(sent);
@@ -142,17 +148,42 @@ final class LeaseKeeper {
             // The other claims are lost, or their rows are locked: then their leases stay as they were.
             leased.keySet().removeAll(renewed);
             if (!leased.isEmpty()) {
-                drop(leased, stores.claims().missing(holder, leased.keySet()));
+                drop(leased, missing(holder, leased.keySet()));
             }
         }
         if (!transactional.isEmpty()) {
-            drop(transactional, stores.claims().missing(holder, transactional.keySet()));
+            drop(transactional, missing(holder, transactional.keySet()));
         }
         int unknown = stores.recoveries()
                 .returnUnknown(holder, claims.all().stream().map(RunningJob::id).toList(), UNKNOWN_AFTER);
         if (unknown > 0) {
             log.warn("Released {} claims unknown to this node", unknown);
             node.jobReturned();
+        }
+    }
+
+    private Set<ClaimKey> missing(UUID holder, Collection<ClaimKey> keys) {
+        return isolatingRows(List.copyOf(keys), some -> stores.claims().missing(holder, some));
+    }
+
+    /**
+     * Runs a statement on all claims, and on halves of them if it fails because of one row: the leases of the other jobs must not
+     * end with it. A row that fails alone is not part of the result.
+     */
+    private static Set<ClaimKey> isolatingRows(List<ClaimKey> keys, Function<List<ClaimKey>, Set<ClaimKey>> statement) {
+        try {
+            return statement.apply(keys);
+        } catch (DataAccessException e) {
+            if (!StatementFailure.isOfRow(e)) {
+                throw e;
+            }
+            if (keys.size() == 1) {
+                log.debug("Job {}: a statement on its claim failed", keys.get(0).id(), e);
+                return Set.of();
+            }
+            var result = new HashSet<>(isolatingRows(keys.subList(0, keys.size() / 2), statement));
+            result.addAll(isolatingRows(keys.subList(keys.size() / 2, keys.size()), statement));
+            return result;
         }
     }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow.store;
 
+import dev.forge.cluster.internal.database.BoundConnection;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.store.ClaimKey;
@@ -25,7 +26,6 @@ import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.RowCallbackHandler;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /** Reads runs with their history, and records steps, for the node that holds the claim of the run's job. */
 public final class WorkflowHistoryStore {
@@ -69,7 +69,7 @@ public final class WorkflowHistoryStore {
 
     /** Returns whether statements of this store are part of a transaction that is active on this thread. */
     public boolean joinsTransaction() {
-        return TransactionSynchronizationManager.hasResource(source);
+        return BoundConnection.joinsTransaction(source);
     }
 
     // Reading -----------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ import java.io.PrintWriter;
 import java.sql.SQLException;
 import java.sql.SQLTransientConnectionException;
 import java.time.Duration;
+import java.time.OffsetDateTime;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -33,6 +34,7 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.CannotCreateTransactionException;
 import org.springframework.transaction.InvalidIsolationLevelException;
@@ -247,9 +249,13 @@ class WorkerResultTests extends WorkerFixture {
     }
 
     private void refuse(String condition) {
-        jdbc.sql("""
-                CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''not like this''; END'
-                """).update();
+        refuse("RAISE EXCEPTION 'not like this'", condition);
+    }
+
+    private void refuse(String statement, String condition) {
+        jdbc.sql("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN %s; RETURN NEW; END $$"
+                        .formatted(statement))
+                .update();
         jdbc.sql("CREATE TRIGGER refuse BEFORE UPDATE ON forge_jobs FOR EACH ROW WHEN (%s) EXECUTE FUNCTION refuse()"
                         .formatted(condition))
                 .update();
@@ -278,10 +284,16 @@ class WorkerResultTests extends WorkerFixture {
         }
     }
 
-    @Test
-    void row_that_cannot_be_changed_delays_no_other_result() {
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "RAISE EXCEPTION 'not like this'",
+                "PERFORM FROM missing_table",
+                "RAISE EXCEPTION 'not like this' USING ERRCODE = '55000'"
+            })
+    void row_that_cannot_be_changed_delays_no_other_result(String statement) {
         work.on(job("job").taking(Integer.class), (payload, context) -> payload);
-        refuse("NEW.status IN ('completed', 'failed') AND NEW.payload = '3'");
+        refuse(statement, "NEW.status IN ('completed', 'failed') AND NEW.payload = '3'");
         Member member = start();
         UUID held;
         try {
@@ -297,6 +309,43 @@ class WorkerResultTests extends WorkerFixture {
             refuseNothing();
         }
         assertThat(member.ended(held).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    @Test
+    void row_that_cannot_be_changed_ends_the_lease_of_no_other_job() {
+        work.heartbeat = Duration.ofMillis(100);
+        var go = new CountDownLatch(1);
+        work.on(job("bad"), (payload, context) -> {
+            until(go);
+            return null;
+        });
+        work.on(job("good"), (payload, context) -> {
+            until(go);
+            return null;
+        });
+        Member member = start();
+        UUID bad = member.jobs().enqueueNamed("bad", null).id();
+        UUID good = member.jobs().enqueueNamed("good", null).id();
+        await().until(() -> count("status = 'running'") == 2);
+        refuse("NEW.name = 'bad'");
+        try {
+            for (int renewals = 0; renewals < 2; renewals++) {
+                OffsetDateTime last = lastHeartbeat(good);
+                await().until(() -> lastHeartbeat(good).isAfter(last));
+            }
+        } finally {
+            refuseNothing();
+            go.countDown();
+        }
+        assertThat(member.ended(good).attempts()).isOne();
+        assertThat(member.ended(bad).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    private OffsetDateTime lastHeartbeat(UUID job) {
+        return jdbc.sql("SELECT last_heartbeat FROM forge_jobs WHERE id = ?")
+                .param(job)
+                .query(OffsetDateTime.class)
+                .single();
     }
 
     @Test
