@@ -16,8 +16,15 @@ final class Namespace implements AutoCloseable {
     private static final String NAME = "forge-" + ProcessHandle.current().pid();
     private static final String HERE = "fg" + ProcessHandle.current().pid();
     private static final String NOBODY = "02:00:00:00:00:99";
-    private static final String HERE_ADDRESS = "10.77.91.1";
-    private static final String THERE_ADDRESS = "10.77.91.2";
+    /** A network of this process alone: the namespace of a killed one may still exist. */
+    private static final String HERE_ADDRESS = address(1);
+
+    private static final String THERE_ADDRESS = address(2);
+
+    private static String address(int host) {
+        long block = ProcessHandle.current().pid() % (1 << 20);
+        return "10.%d.%d.%d".formatted(64 + (block >> 14), (block >> 6) & 255, ((block & 63) << 2) + host);
+    }
 
     private Namespace() {}
 
@@ -30,9 +37,9 @@ final class Namespace implements AutoCloseable {
         try {
             ip("netns", "add", NAME);
             ip("link", "add", HERE, "type", "veth", "peer", "name", "there", "netns", NAME);
-            ip("addr", "add", HERE_ADDRESS + "/24", "dev", HERE);
+            ip("addr", "add", HERE_ADDRESS + "/30", "dev", HERE);
             ip("link", "set", HERE, "up");
-            inside("addr", "add", THERE_ADDRESS + "/24", "dev", "there");
+            inside("addr", "add", THERE_ADDRESS + "/30", "dev", "there");
             inside("link", "set", "there", "up");
             inside("link", "set", "lo", "up");
             return Optional.of(namespace);
