@@ -11,11 +11,11 @@ import dev.forge.cluster.internal.cron.CronSlotStore.PagePosition;
 import dev.forge.cluster.internal.cron.CronSlotStore.RequiredHandler;
 import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.database.ServerFailure;
+import dev.forge.cluster.internal.database.SqlState;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Names;
-import java.sql.SQLException;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -150,12 +150,12 @@ final class CronFiring {
     }
 
     private boolean exclude(SchedulerTerm term, String cron, RuntimeException cause) {
-        Throwable root = Causes.root(cause);
+        String state = SqlState.of(cause);
         // Messages of the server may contain values of rows, and everyone who may see crons sees this text.
-        String problem = root instanceof SQLException sql
-                ? "could not be fired: the database returned SQLSTATE %s; see the log of the scheduler"
-                        .formatted(sql.getSQLState())
-                : "could not be fired: " + ErrorText.firstLine(String.valueOf(root.getMessage()));
+        String problem = "could not be fired: "
+                + (state == null
+                        ? ErrorText.firstLine(String.valueOf(Causes.root(cause).getMessage()))
+                        : "the database returned SQLSTATE %s; see the log of the scheduler".formatted(state));
         if (!term.commit(() -> store.recordProblem(cron, problem))) {
             return false;
         }
