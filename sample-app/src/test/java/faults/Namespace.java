@@ -6,6 +6,7 @@ import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * A network namespace that simulates a separate host, with one link to this host. A cut is silent: each end sends its packets
@@ -13,20 +14,26 @@ import java.util.Optional;
  */
 final class Namespace implements AutoCloseable {
 
-    private static final String NAME = "forge-" + ProcessHandle.current().pid();
-    private static final String HERE = "fg" + ProcessHandle.current().pid();
     private static final String NOBODY = "02:00:00:00:00:99";
-    /** A network of this process alone: the namespace of a killed one may still exist. */
-    private static final String HERE_ADDRESS = address(1);
+    private static final AtomicInteger CREATED = new AtomicInteger();
 
-    private static final String THERE_ADDRESS = address(2);
+    private final String name;
+    private final String here;
+    private final String hereAddress;
+    private final String thereAddress;
 
-    private static String address(int host) {
-        long block = ProcessHandle.current().pid() % (1 << 20);
-        return "10.%d.%d.%d".formatted(64 + (block >> 14), (block >> 6) & 255, ((block & 63) << 2) + host);
+    /** Has names and a network of its own: the system deletes a namespace late, and that of a killed process not at all. */
+    private Namespace() {
+        long pid = ProcessHandle.current().pid();
+        int number = CREATED.incrementAndGet();
+        this.name = "forge-%d-%d".formatted(pid, number);
+        this.here = "fg%d-%d".formatted(pid, number);
+        long block = (pid * 8 + number) % (1 << 20);
+        String network = "10.%d.%d.".formatted(64 + (block >> 14), (block >> 6) & 255);
+        long first = (block & 63) << 2;
+        this.hereAddress = network + (first + 1);
+        this.thereAddress = network + (first + 2);
     }
-
-    private Namespace() {}
 
     /** Creates a namespace; returns empty if this user or system cannot create one. */
     static Optional<Namespace> create() {
@@ -35,13 +42,13 @@ final class Namespace implements AutoCloseable {
         }
         var namespace = new Namespace();
         try {
-            ip("netns", "add", NAME);
-            ip("link", "add", HERE, "type", "veth", "peer", "name", "there", "netns", NAME);
-            ip("addr", "add", HERE_ADDRESS + "/30", "dev", HERE);
-            ip("link", "set", HERE, "up");
-            inside("addr", "add", THERE_ADDRESS + "/30", "dev", "there");
-            inside("link", "set", "there", "up");
-            inside("link", "set", "lo", "up");
+            ip("netns", "add", namespace.name);
+            ip("link", "add", namespace.here, "type", "veth", "peer", "name", "there", "netns", namespace.name);
+            ip("addr", "add", namespace.hereAddress + "/30", "dev", namespace.here);
+            ip("link", "set", namespace.here, "up");
+            namespace.inside("addr", "add", namespace.thereAddress + "/30", "dev", "there");
+            namespace.inside("link", "set", "there", "up");
+            namespace.inside("link", "set", "lo", "up");
             return Optional.of(namespace);
         } catch (IllegalStateException | UncheckedIOException e) {
             namespace.close();
@@ -51,25 +58,25 @@ final class Namespace implements AutoCloseable {
 
     /** Returns the address of this host, as seen from inside the namespace. */
     String address() {
-        return HERE_ADDRESS;
+        return hereAddress;
     }
 
     String[] prefix() {
-        return new String[] {"ip", "netns", "exec", NAME};
+        return new String[] {"ip", "netns", "exec", name};
     }
 
     void cut() {
-        inside("neigh", "replace", HERE_ADDRESS, "lladdr", NOBODY, "dev", "there", "nud", "permanent");
-        ip("neigh", "replace", THERE_ADDRESS, "lladdr", NOBODY, "dev", HERE, "nud", "permanent");
+        inside("neigh", "replace", hereAddress, "lladdr", NOBODY, "dev", "there", "nud", "permanent");
+        ip("neigh", "replace", thereAddress, "lladdr", NOBODY, "dev", here, "nud", "permanent");
     }
 
     void heal() {
-        inside("neigh", "del", HERE_ADDRESS, "dev", "there");
-        ip("neigh", "del", THERE_ADDRESS, "dev", HERE);
+        inside("neigh", "del", hereAddress, "dev", "there");
+        ip("neigh", "del", thereAddress, "dev", here);
     }
 
-    private static void inside(String... arguments) {
-        var command = new ArrayList<>(List.of("-n", NAME));
+    private void inside(String... arguments) {
+        var command = new ArrayList<>(List.of("-n", name));
         command.addAll(List.of(arguments));
         ip(command.toArray(String[]::new));
     }
@@ -83,7 +90,7 @@ final class Namespace implements AutoCloseable {
     @Override
     public void close() {
         try {
-            ip("netns", "del", NAME);
+            ip("netns", "del", name);
         } catch (IllegalStateException | UncheckedIOException e) {
             // The namespace did not exist.
         }
