@@ -56,8 +56,8 @@ public final class StatementFailure {
 
     /**
      * Returns whether one of the rows may be the cause although the SQLSTATE suggests another one: a trigger of the application that
-     * uses a missing table for some rows, for example, or a damaged row that the system cannot read. True only if all other
-     * explanations are worse, that is, if the failure repeats while other rows can be written.
+     * uses a missing table for some rows, for example, or a damaged row that the system cannot read. The caller has to find out
+     * whether other rows can be written.
      */
     public static boolean isPerhapsOfRow(Throwable failure) {
         String state = SqlState.of(failure);

@@ -35,8 +35,7 @@ public final class BucketCleanUp implements NodeComponent {
 
     void cleanUp() {
         String after = position;
-        // If a page fails, the next pass begins again: it may meet the same bucket, but the buckets before it are
-        // deleted.
+        // If a page fails, the next pass begins again, so that the buckets before it are deleted.
         position = "";
         boolean useful = true;
         for (int i = 0; i < PAGES_PER_PASS || (useful && i < MOST_PAGES); i++) {
