@@ -472,6 +472,41 @@ class BulkJobTests extends JobFixture {
     }
 
     @Test
+    void job_whose_commit_ends_the_session_fails_alone() {
+        jdbc.sql("""
+                CREATE FUNCTION end_session() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    PERFORM pg_terminate_backend(pg_backend_pid());
+                    RETURN NULL;
+                END $$
+                """).update();
+        jdbc.sql("""
+                CREATE CONSTRAINT TRIGGER end_session AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED
+                FOR EACH ROW WHEN (current_setting('test.bad', true) = 'yes') EXECUTE FUNCTION end_session()
+                """).update();
+        work.onMany(index(true), 3, SHORT_PATIENCE, (payloads, contexts) -> {
+            if (record(payloads).contains(1)) {
+                jdbc.sql("SELECT set_config('test.bad', 'yes', true)")
+                        .query(String.class)
+                        .single();
+            }
+            effects(contexts);
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        List<UUID> ids = enqueue(member, 3);
+        assertThat(member.ended(ids.get(1)).status()).isEqualTo(JobStatus.FAILED);
+        assertThat(effects(ids.get(1))).isEmpty();
+        for (UUID good : List.of(ids.get(0), ids.get(2))) {
+            assertThat(member.ended(good).status()).isEqualTo(JobStatus.COMPLETED);
+            assertThat(effects(good)).containsExactly(2);
+        }
+        assertThat(calls.stream().filter(call -> call.size() > 1))
+                .as("common calls")
+                .hasSize(1);
+    }
+
+    @Test
     void result_that_cannot_be_stored_fails_its_job_only() {
         work.onMany(
                 index(false),

@@ -233,8 +233,12 @@ final class BulkExecution {
                 return true;
             }
             if (failure instanceof TransactionalAttempt.InDoubt) {
-                // They may be committed; if they are, they are not returned.
-                started.forEach(running -> giveBack(running, running.givenBack(UNCONFIRMED_PAUSE)));
+                // They may be committed; if they are, they are not returned. The attempt counts, because one of the
+                // jobs may be the
+                // cause: a transaction whose commit ends its session would be repeated for ever.
+                String reason = ErrorText.storable(failure);
+                started.forEach(
+                        running -> giveBack(running, running.returnedAsSuspect(UNCONFIRMED_PAUSE, reason, false)));
                 return true;
             }
             log.info(

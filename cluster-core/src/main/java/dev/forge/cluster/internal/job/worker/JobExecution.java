@@ -175,7 +175,7 @@ final class JobExecution {
             timeout.setStackTrace(thread.getStackTrace());
         }
         return running.isTogether()
-                ? running.returnedAsSuspect(ErrorText.storable(timeout))
+                ? running.returnedAsSuspect(Duration.ZERO, ErrorText.storable(timeout), true)
                 : results.ofFailure(running, timeout);
     }
 

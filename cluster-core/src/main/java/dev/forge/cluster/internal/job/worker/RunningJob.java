@@ -405,9 +405,12 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         return together;
     }
 
-    /** Returns the end of a claim that returns the job after a common attempt, so that its next attempt is one of its own. */
-    Finish returnedAsSuspect(String reason) {
-        return returned(reason, Duration.ZERO, 0, true);
+    /**
+     * Returns the end of a claim that returns the job after a common attempt. The attempt counts, so that the next one is one of its
+     * own.
+     */
+    Finish returnedAsSuspect(Duration delay, String reason, boolean timedOut) {
+        return returned(reason, delay, 0, timedOut);
     }
 
     /** Returns the end of a claim that returns the job without a counted attempt. */
