@@ -26,31 +26,34 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.springframework.util.FileSystemUtils;
 
 /**
  * A Spring Boot application that runs in a process of its own with the class path of this JVM. A test can kill, freeze and
  * terminate it as happens in production. Signals need a POSIX system.
  *
- * <p>The process is killed when it is closed and when this JVM ends.
+ * <p>The process is killed when it is closed and when this JVM ends. Its temporary files are deleted then: a killed process cannot do
+ * that itself.
  */
 public final class AppProcess implements AutoCloseable {
 
     private static final Pattern PORT = Pattern.compile("started on port (\\d+)");
+    private static final String LOG = "output.log";
     private static final Duration REQUEST_TIMEOUT = Duration.ofSeconds(10);
     private static final HttpClient HTTP =
             HttpClient.newBuilder().connectTimeout(REQUEST_TIMEOUT).build();
 
-    private final Process process;
     /** Options for a process that lives for seconds: optimisation would not pay off. Later options override them. */
     private static final List<String> QUICK_TO_START = List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC");
 
-    private final Path log;
+    private final Process process;
+    private final Path directory;
     private final Thread killer;
 
-    private AppProcess(Process process, Path log) {
+    private AppProcess(Process process, Path directory) {
         this.process = process;
-        this.log = log;
-        this.killer = new Thread(process::destroyForcibly, "forge-test-kill-" + process.pid());
+        this.directory = directory;
+        this.killer = new Thread(this::killAndDelete, "forge-test-kill-" + process.pid());
         Runtime.getRuntime().addShutdownHook(killer);
     }
 
@@ -114,9 +117,11 @@ public final class AppProcess implements AutoCloseable {
 
         /** Starts the process and returns at once. */
         public AppProcess start() {
+            Path directory = newDirectory();
             var command = new ArrayList<>(prefix);
             command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
             command.addAll(QUICK_TO_START);
+            command.add("-Djava.io.tmpdir=" + directory);
             command.addAll(jvmOptions);
             command.add("-cp");
             command.add(Stream.concat(classes.stream(), Stream.of(System.getProperty("java.class.path")))
@@ -124,14 +129,21 @@ public final class AppProcess implements AutoCloseable {
             command.add(mainClass.getName());
             properties.forEach((key, value) -> command.add("--" + key + "=" + value));
             try {
-                File log = File.createTempFile("forge-app-", ".log");
-                log.deleteOnExit();
-                var builder =
-                        new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(log);
+                var builder = new ProcessBuilder(command)
+                        .redirectErrorStream(true)
+                        .redirectOutput(directory.resolve(LOG).toFile());
                 // The developer's shell may configure other runs.
                 builder.environment().keySet().removeIf(name -> name.matches("(SPRING|SERVER|MANAGEMENT|FORGE)_.*"));
                 builder.environment().putAll(environment);
-                return new AppProcess(builder.start(), log.toPath());
+                return new AppProcess(builder.start(), directory);
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+
+        private static Path newDirectory() {
+            try {
+                return Files.createTempDirectory("forge-app-");
             } catch (IOException e) {
                 throw new UncheckedIOException(e);
             }
@@ -152,7 +164,7 @@ public final class AppProcess implements AutoCloseable {
     public String log() {
         try {
             // Not readString: a character may be half written.
-            return new String(Files.readAllBytes(log), StandardCharsets.UTF_8);
+            return new String(Files.readAllBytes(directory.resolve(LOG)), StandardCharsets.UTF_8);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -224,7 +236,18 @@ public final class AppProcess implements AutoCloseable {
     public void close() {
         kill();
         Runtime.getRuntime().removeShutdownHook(killer);
-        log.toFile().delete();
+        killAndDelete();
+    }
+
+    private void killAndDelete() {
+        try {
+            process.destroyForcibly().waitFor();
+            FileSystemUtils.deleteRecursively(directory);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     private int readinessStatus() {

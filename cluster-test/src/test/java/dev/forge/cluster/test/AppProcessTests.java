@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.test;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
+import org.junit.jupiter.api.Test;
+
+class AppProcessTests {
+
+    /** Writes temporary files, as a web server does, and deletes them only if it may end by itself. */
+    static final class Application {
+
+        private Application() {}
+
+        public static void main(String[] args) throws IOException, InterruptedException {
+            Path file = Files.createTempDirectory("work").resolve("file");
+            Files.writeString(file, "text");
+            file.toFile().deleteOnExit();
+            System.out.println("wrote <" + file + ">");
+            new CountDownLatch(1).await();
+        }
+    }
+
+    @Test
+    void killed_process_leaves_no_files() {
+        Path file;
+        try (AppProcess process = AppProcess.of(Application.class).start()) {
+            process.awaitLog(">", Duration.ofMinutes(1));
+            String log = process.log();
+            file = Path.of(log.substring(log.indexOf('<') + 1, log.indexOf('>')));
+            assertThat(file).hasContent("text");
+            process.kill();
+            assertThat(process.log()).as("output of a killed process").contains("wrote");
+        }
+        Path directory = file.getParent().getParent();
+        assertThat(directory).as("temporary directory of the process").doesNotExist();
+    }
+}
