@@ -8,13 +8,13 @@ application {
 
 dependencies {
     implementation(project(":cluster-core"))
-    implementation("tools.jackson.core:jackson-databind")
+    implementation(project(":cluster-spring-boot-starter"))
+    implementation("org.springframework.boot:spring-boot-starter-actuator")
     implementation(project(":cluster-test"))
     implementation("com.zaxxer:HikariCP")
     implementation(libs.db.scheduler)
     implementation(libs.jobrunr)
     implementation("org.quartz-scheduler:quartz")
-    runtimeOnly("org.slf4j:slf4j-nop")
     testImplementation("org.junit.jupiter:junit-jupiter")
     testImplementation("org.assertj:assertj-core")
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.Handlers;
 import dev.forge.cluster.benchmarks.contestant.Ours;
 import dev.forge.cluster.benchmarks.contestant.RawSql;
 import dev.forge.cluster.benchmarks.measure.Pause;
@@ -22,7 +23,7 @@ final class CronPart implements Part {
     public void run(Server server, Report report) {
         new RawSql(server.pool()).empty();
         var rounds = new Rounds();
-        try (var node = new Ours("crons", server, Ours.WORKER, job -> {})) {
+        try (var node = new Ours("crons", server, new Handlers.Plain(() -> {}))) {
             node.start();
             for (int round = 0; round < Rounds.COUNT; round++) {
                 server.execute("DELETE FROM forge_crons");

@@ -16,7 +16,7 @@ final class Drains {
     private Drains() {}
 
     /** The time each contestant runs before it is measured. The JIT compiler is busy for 100,000 transactional jobs or more. */
-    private static final Duration WARM_UP = Duration.ofSeconds(20);
+    static final Duration WARM_UP = Duration.ofSeconds(20);
 
     /** Measures all contestants in turn, after warm-up drains that keep JIT compilation out of the figures. */
     static Rounds measure(Server server, List<Contestant> all) {

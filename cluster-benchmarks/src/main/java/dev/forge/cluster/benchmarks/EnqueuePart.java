@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.Handlers;
 import dev.forge.cluster.benchmarks.contestant.Ours;
 import dev.forge.cluster.benchmarks.contestant.RawSql;
 import dev.forge.cluster.benchmarks.measure.Report;
@@ -33,10 +34,12 @@ final class EnqueuePart implements Part {
     public void run(Server server, Report report) throws Exception {
         var raw = new RawSql(server.pool());
         var rounds = new Rounds();
-        try (var node = new Ours("enqueuer", server, Ours.NO_WORKER, job -> {})) {
+        try (var node = new Ours("enqueuer", server, new Handlers.Plain(() -> {}), Ours.NO_WORKER)) {
             node.start();
-            // Keeps JIT compilation out of the figures.
-            compare(new Rounds(), "warm-up", 1, node::enqueueOne, raw::insertOne);
+            long began = System.nanoTime();
+            while (System.nanoTime() - began < Drains.WARM_UP.toNanos()) {
+                compare(new Rounds(), "warm-up", 1, node::enqueueOne, raw::insertOne);
+            }
             for (int round = 0; round < Rounds.COUNT; round++) {
                 raw.empty();
                 server.execute("CHECKPOINT");
@@ -51,7 +54,7 @@ final class EnqueuePart implements Part {
                 raw.empty();
                 server.execute("CHECKPOINT");
                 long start = System.nanoTime();
-                node.jobs.enqueueAll(payloads, JobOptions.defaults());
+                node.jobs().enqueueAll(payloads, JobOptions.defaults());
                 rounds.add("bulk", BULK / ((System.nanoTime() - start) / 1e9));
             }
         }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.Handlers;
 import dev.forge.cluster.benchmarks.contestant.Ours;
 import dev.forge.cluster.benchmarks.contestant.RawSql;
 import dev.forge.cluster.benchmarks.measure.Pause;
@@ -31,7 +32,7 @@ final class HeapPart implements Part {
         server.execute("VACUUM ANALYZE forge_jobs");
         var rounds = new Rounds();
         var runs = new AtomicLong();
-        try (var node = new Ours("worker", server, Ours.WORKER, job -> runs.incrementAndGet())) {
+        try (var node = new Ours("worker", server, new Handlers.Plain(runs::incrementAndGet))) {
             node.start();
             for (int round = 1; round <= Rounds.COUNT; round++) {
                 while (runs.get() < (long) round * BETWEEN) {

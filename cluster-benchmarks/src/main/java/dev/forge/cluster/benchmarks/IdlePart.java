@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.Handlers;
 import dev.forge.cluster.benchmarks.contestant.Ours;
 import dev.forge.cluster.benchmarks.contestant.RawSql;
 import dev.forge.cluster.benchmarks.measure.Pause;
@@ -20,7 +21,7 @@ final class IdlePart implements Part {
     public void run(Server server, Report report) {
         new RawSql(server.pool()).empty();
         var rounds = new Rounds();
-        try (var node = new Ours("idle", server, Ours.WORKER, job -> {})) {
+        try (var node = new Ours("idle", server, new Handlers.Plain(() -> {}))) {
             node.start();
             Pause.millis(SETTLE_MILLIS);
             for (int round = 0; round < Rounds.COUNT; round++) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.Handlers;
 import dev.forge.cluster.benchmarks.contestant.Ours;
 import dev.forge.cluster.benchmarks.contestant.RawSql;
 import dev.forge.cluster.benchmarks.measure.Report;
@@ -24,6 +25,7 @@ import dev.forge.cluster.job.JobStatus;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
+import java.util.UUID;
 import java.util.function.Supplier;
 
 /**
@@ -47,8 +49,8 @@ final class LargeTablePart implements Part {
         var rounds = new Rounds();
         try (Server small = server.createDatabase("small_table");
                 Server large = server.createDatabase("large_table");
-                var one = new Ours("small", small, Ours.NO_WORKER, job -> {});
-                var other = new Ours("large", large, Ours.NO_WORKER, job -> {})) {
+                var one = new Ours("small", small, new Handlers.Plain(() -> {}), Ours.NO_WORKER);
+                var other = new Ours("large", large, new Handlers.Plain(() -> {}), Ours.NO_WORKER)) {
             one.start();
             other.start();
             long start = System.nanoTime();
@@ -112,6 +114,7 @@ final class LargeTablePart implements Part {
 
         private final Server server;
         private final Ours node;
+        private final UUID nodeId;
         private final JobQueueStore queues;
         private final JobClaimStore claims;
         private final JobFinishStore finishes;
@@ -119,6 +122,7 @@ final class LargeTablePart implements Part {
         Turns(Server server, Ours node) {
             this.server = server;
             this.node = node;
+            this.nodeId = node.id();
             this.queues = new JobQueueStore(server.schema(), server.pool());
             this.claims = new JobClaimStore(server.schema(), server.pool());
             this.finishes = new JobFinishStore(server.schema(), server.pool());
@@ -133,7 +137,7 @@ final class LargeTablePart implements Part {
                     .due()
                     .get(0);
             Mark mark = head.mark();
-            var claiming = new Claiming(node.id(), K, Ours.SLOTS, 10, Duration.ofSeconds(60));
+            var claiming = new Claiming(nodeId, K, Ours.SLOTS, 10, Duration.ofSeconds(60));
             List<Claimed> claimed = timed(rounds, table + "claim", () -> claims.claim(head.queue(), mark, claiming));
             if (claimed.size() != K) {
                 throw new IllegalStateException("Wrong number of claimed jobs: " + claimed.size());
@@ -142,7 +146,7 @@ final class LargeTablePart implements Part {
                     .map(job ->
                             new Finish(job.key(), JobStatus.COMPLETED, null, null, 0, 0, null, null, null, 1L, false))
                     .toList();
-            timed(rounds, table + "finish", () -> finishes.finish(node.id(), ends));
+            timed(rounds, table + "finish", () -> finishes.finish(nodeId, ends));
             timed(rounds, table + "enqueue", () -> {
                 node.enqueueOne();
                 return true;

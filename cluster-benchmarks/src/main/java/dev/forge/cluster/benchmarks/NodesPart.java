@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.Handlers;
 import dev.forge.cluster.benchmarks.contestant.Ours;
 import dev.forge.cluster.benchmarks.contestant.RawSql;
 import dev.forge.cluster.benchmarks.measure.ChildJvm;
@@ -14,8 +15,9 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.function.Consumer;
+import java.util.stream.IntStream;
 
 /**
  * Compares clusters of several sizes, all nodes in one JVM: throughput, load on the server, and the time until a killed node is
@@ -27,6 +29,7 @@ final class NodesPart implements Part {
     private static final int LONG_JOBS = 4_000;
     private static final int TRIVIAL_JOBS = 60_000;
     private static final long LONG_MILLIS = 50;
+    private static final Map<String, String> ONE_CONTROL_CONNECTION = Map.of("forge.cluster.control-connections", "1");
     private static final long SETTLE_MILLIS = 3_000;
     private static final long WINDOW_MILLIS = 10_000;
 
@@ -42,8 +45,7 @@ final class NodesPart implements Part {
             for (int nodes : SIZES) {
                 doubles += drain(server, into, "trivial, " + nodes, nodes, TRIVIAL_JOBS, 0);
             }
-            doubles += drain(
-                    server, into, "trivial, few", 10, Ours.Setup.DEFAULT.withControlConnections(1), TRIVIAL_JOBS, 0);
+            doubles += drain(server, into, "trivial, few", 10, ONE_CONTROL_CONNECTION, TRIVIAL_JOBS, 0);
         }
         for (int nodes : SIZES) {
             observe(server, rounds, nodes);
@@ -86,15 +88,15 @@ final class NodesPart implements Part {
 
     /** Measures one drain; returns the number of surplus runs. */
     private static long drain(Server server, Rounds rounds, String name, int nodes, int jobs, long millis) {
-        return drain(server, rounds, name, nodes, Ours.Setup.DEFAULT, jobs, millis);
+        return drain(server, rounds, name, nodes, Map.of(), jobs, millis);
     }
 
     private static long drain(
-            Server server, Rounds rounds, String name, int nodes, Ours.Setup setup, int jobs, long millis) {
+            Server server, Rounds rounds, String name, int nodes, Map<String, String> settings, int jobs, long millis) {
         new RawSql(server.pool()).fill(jobs);
         server.execute("CHECKPOINT");
         var race = new Race(jobs, server.cpu());
-        Consumer<Ours.Trivial> handler = job -> {
+        Runnable work = () -> {
             race.begin();
             if (millis > 0) {
                 Pause.millis(millis);
@@ -103,11 +105,11 @@ final class NodesPart implements Part {
         };
         // Pauses the jobs until all nodes have started.
         server.execute("INSERT INTO forge_job_pauses (name) VALUES ('trivial')");
-        List<Ours> cluster = new ArrayList<>();
+        List<Ours> cluster = nodes(server, nodes, settings, work);
         try {
-            start(server, cluster, nodes, setup, handler);
+            cluster.parallelStream().forEach(Ours::start);
             try (var locks = new LockWaits(server)) {
-                cluster.get(0).jobs.resume(Ours.JOB);
+                cluster.get(0).jobs().resume(Ours.JOB);
                 race.await();
                 server.awaitNone("forge_jobs WHERE status IN ('claimed', 'running')");
                 rounds.add(name, race.finished().perSecond());
@@ -119,12 +121,10 @@ final class NodesPart implements Part {
         return race.runs() - jobs;
     }
 
-    private static void start(
-            Server server, List<Ours> cluster, int nodes, Ours.Setup setup, Consumer<Ours.Trivial> handler) {
-        for (int i = 0; i < nodes; i++) {
-            cluster.add(new Ours("node-" + i, server, Ours.WORKER, setup, handler));
-        }
-        cluster.parallelStream().forEach(Ours::start);
+    private static List<Ours> nodes(Server server, int nodes, Map<String, String> settings, Runnable work) {
+        return IntStream.range(0, nodes)
+                .mapToObj(i -> new Ours("node-" + i, server, new Handlers.Plain(work), settings))
+                .toList();
     }
 
     /** Closes the nodes in parallel, because each node needs some time to leave. */
@@ -134,10 +134,10 @@ final class NodesPart implements Part {
 
     private static void observe(Server server, Rounds rounds, int nodes) throws IOException {
         new RawSql(server.pool()).empty();
-        List<Ours> cluster = new ArrayList<>();
         long before = connections(server);
+        List<Ours> cluster = nodes(server, nodes, Map.of(), () -> {});
         try {
-            start(server, cluster, nodes, Ours.Setup.DEFAULT, job -> {});
+            cluster.parallelStream().forEach(Ours::start);
             Pause.millis(SETTLE_MILLIS);
             rounds.add("connections " + nodes, (double) (connections(server) - before));
             long transactions = IdlePart.transactions(server);
@@ -176,7 +176,7 @@ final class NodesPart implements Part {
 
         public static void main(String[] args) throws IOException {
             try (Server server = Server.at(Integer.parseInt(args[0]));
-                    var node = new Ours("victim", server, Ours.WORKER, job -> {})) {
+                    var node = new Ours("victim", server, new Handlers.Plain(() -> {}))) {
                 node.start();
                 System.out.println(node.id());
                 // Waits until this JVM is killed or its parent has ended.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.Handlers;
 import dev.forge.cluster.benchmarks.contestant.Ours;
 import dev.forge.cluster.benchmarks.contestant.RawSql;
 import dev.forge.cluster.benchmarks.measure.Pause;
@@ -29,12 +30,12 @@ final class PickupPart implements Part {
         var rounds = new Rounds();
         var started = new SynchronousQueue<Long>();
         for (int round = 0; round < Rounds.COUNT; round++) {
-            try (var node = new Ours("alone", server, Ours.WORKER, job -> tell(started))) {
+            try (var node = new Ours("alone", server, new Handlers.Plain(() -> tell(started)))) {
                 node.start();
                 add(rounds, "same node", latencies(node, started));
             }
-            try (var worker = new Ours("worker", server, Ours.WORKER, job -> tell(started));
-                    var enqueuer = new Ours("enqueuer", server, Ours.NO_WORKER, job -> {})) {
+            try (var worker = new Ours("worker", server, new Handlers.Plain(() -> tell(started)));
+                    var enqueuer = new Ours("enqueuer", server, new Handlers.Plain(() -> {}), Ours.NO_WORKER)) {
                 worker.start();
                 enqueuer.start();
                 add(rounds, "another node", latencies(enqueuer, started));

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
+import dev.forge.cluster.benchmarks.contestant.Handlers;
 import dev.forge.cluster.benchmarks.contestant.Ours;
 import dev.forge.cluster.benchmarks.contestant.RawSql;
 import dev.forge.cluster.benchmarks.measure.Cpu;
@@ -12,7 +13,9 @@ import dev.forge.cluster.job.JobOptions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
@@ -35,10 +38,12 @@ final class SteadyPart implements Part {
         new RawSql(server.pool()).empty();
         server.execute("CHECKPOINT");
         var runs = new AtomicLong();
-        var setup = Ours.Setup.DEFAULT.withRetention(RETENTION);
+        var settings = Map.of("forge.cluster.job.retention.completed", RETENTION.toString());
+        var enqueuerSettings = new HashMap<>(settings);
+        enqueuerSettings.putAll(Ours.NO_WORKER);
         List<Window> windows = new ArrayList<>();
-        try (var worker = new Ours("worker", server, Ours.WORKER, setup, job -> runs.incrementAndGet());
-                var enqueuer = new Ours("enqueuer", server, Ours.NO_WORKER, setup, job -> {})) {
+        try (var worker = new Ours("worker", server, new Handlers.Plain(runs::incrementAndGet), settings);
+                var enqueuer = new Ours("enqueuer", server, new Handlers.Plain(() -> {}), enqueuerSettings)) {
             worker.start();
             enqueuer.start();
             var enqueued = new AtomicLong();
@@ -89,7 +94,7 @@ final class SteadyPart implements Part {
         while (!Thread.currentThread().isInterrupted()) {
             double due = (System.nanoTime() - start) / 1e9 * PER_SECOND;
             if (enqueued.get() < due) {
-                node.jobs.enqueueAll(payloads, JobOptions.defaults());
+                node.jobs().enqueueAll(payloads, JobOptions.defaults());
                 enqueued.addAndGet(BATCH);
             } else {
                 try {

@@ -7,8 +7,9 @@ import dev.forge.cluster.benchmarks.measure.Pause;
 import dev.forge.cluster.benchmarks.measure.Report;
 import dev.forge.cluster.benchmarks.measure.Rounds;
 import dev.forge.cluster.benchmarks.measure.Server;
-import dev.forge.cluster.internal.workflow.WorkflowHandler;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
+import dev.forge.cluster.workflow.ClusterWorkflow;
+import dev.forge.cluster.workflow.WorkflowContext;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.Callable;
@@ -29,6 +30,22 @@ final class WorkflowPart implements Part {
     private static final double MOST_MILLIS = 2_000;
     private static final WorkflowVersion THREE_STEPS = new WorkflowVersion("three-steps", "1");
     private static final WorkflowVersion SLEEPER = new WorkflowVersion("sleeper", "1");
+
+    static class ThreeSteps {
+
+        @ClusterWorkflow(name = "three-steps", version = "1")
+        Integer run(WorkflowContext wf) {
+            wf.step("one", Integer.class, () -> 1);
+            wf.step("two", Integer.class, () -> 2);
+            return wf.step("three", Integer.class, () -> 3);
+        }
+    }
+
+    static class Sleeper {
+
+        @ClusterWorkflow(name = "sleeper", version = "1")
+        void run(WorkflowContext wf) {}
+    }
 
     @Override
     public void run(Server server, Report report) throws Exception {
@@ -72,17 +89,7 @@ final class WorkflowPart implements Part {
 
     private static double workflows(Server server) {
         fill(server, THREE_STEPS, RUNS, "now()");
-        try (var node = new Ours("flows", server, Ours.WORKER, job -> {})) {
-            node.flows.add(new WorkflowHandler(
-                    THREE_STEPS,
-                    false,
-                    null,
-                    (wf, input) -> {
-                        wf.step("one", Integer.class, () -> 1);
-                        wf.step("two", Integer.class, () -> 2);
-                        return wf.step("three", Integer.class, () -> 3);
-                    },
-                    "benchmark"));
+        try (var node = new Ours("flows", server, new ThreeSteps())) {
             node.start();
             long began = System.nanoTime();
             server.awaitNone("forge_workflow_runs WHERE status = 'running'");
@@ -134,8 +141,7 @@ final class WorkflowPart implements Part {
 
     private static double waking(Server server) {
         fill(server, SLEEPER, SLEEPING, "now() + interval '1 day'");
-        try (var node = new Ours("sleepers", server, Ours.WORKER, job -> {})) {
-            node.flows.add(new WorkflowHandler(SLEEPER, false, null, (wf, input) -> null, "benchmark"));
+        try (var node = new Ours("sleepers", server, new Sleeper())) {
             node.start();
             server.execute("""
                     UPDATE forge_jobs SET scheduled_at = clock_timestamp() + interval '%d seconds'

@@ -13,6 +13,8 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionTemplate;
 
 /** db-scheduler, tuned for throughput as documented: it locks and fetches several times as many jobs as it has threads. */
 public final class DbScheduler implements Contestant {
@@ -23,9 +25,18 @@ public final class DbScheduler implements Contestant {
     private static final double FETCH_UP_TO = 10;
 
     private final Server server;
+    private final String name;
+    private final Runnable work;
 
+    /** Creates a contestant whose handler does nothing. */
     public DbScheduler(Server server) {
+        this(server, "db-scheduler", () -> {});
+    }
+
+    private DbScheduler(Server server, String name, Runnable work) {
         this.server = server;
+        this.name = name;
+        this.work = work;
         server.execute("""
                 CREATE TABLE IF NOT EXISTS scheduled_tasks (
                     task_name text NOT NULL,
@@ -47,9 +58,18 @@ public final class DbScheduler implements Contestant {
                 """);
     }
 
+    /** Returns a contestant whose handler changes one row in a transaction. */
+    public static Contestant writing(Server server, RowChange change) {
+        var transactions = new TransactionTemplate(new JdbcTransactionManager(server.pool()));
+        return new DbScheduler(
+                server,
+                "db-scheduler, handler changes a row",
+                () -> transactions.executeWithoutResult(status -> change.run()));
+    }
+
     @Override
     public String name() {
-        return "db-scheduler";
+        return name;
     }
 
     @Override
@@ -70,8 +90,11 @@ public final class DbScheduler implements Contestant {
         server.execute("VACUUM ANALYZE scheduled_tasks");
     }
 
-    private static OneTimeTask<Long> task(Race race) {
-        return Tasks.oneTime("trivial", Long.class).execute((instance, context) -> race.ran());
+    private OneTimeTask<Long> task(Race race) {
+        return Tasks.oneTime("trivial", Long.class).execute((instance, context) -> {
+            work.run();
+            race.ran();
+        });
     }
 
     @Override

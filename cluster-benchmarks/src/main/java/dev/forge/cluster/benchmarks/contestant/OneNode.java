@@ -37,7 +37,11 @@ public final class OneNode implements Contestant {
 
     @Override
     public Race.Result drain(Race race) {
-        try (var node = new Ours("one", server, Ours.WORKER, job -> race.ran())) {
+        return drain(server, race, new Handlers.Plain(race::ran));
+    }
+
+    static Race.Result drain(Server server, Race race, Object handlers) {
+        try (var node = new Ours("one", server, handlers)) {
             node.start();
             race.await();
             server.awaitNone("forge_jobs WHERE status IN ('claimed', 'running')");

@@ -4,35 +4,63 @@ package dev.forge.cluster.benchmarks.contestant;
 
 import dev.forge.cluster.benchmarks.measure.Race;
 import dev.forge.cluster.benchmarks.measure.Server;
-import dev.forge.cluster.internal.job.handler.JobHandler;
-import org.springframework.jdbc.support.JdbcTransactionManager;
-import org.springframework.transaction.support.DefaultTransactionDefinition;
+import java.util.function.Function;
 
-/** Forge Cluster with one node whose handler is transactional, like a {@code @Transactional} handler of an application. */
+/** Forge Cluster with one node and a {@code @Transactional} handler. */
 public final class TransactionalNode implements Contestant {
 
     private final Server server;
     private final RawSql rows;
+    private final String name;
+    private final int jobs;
+    private final Function<Race, Object> handlers;
 
-    private final int batchSize;
-
-    /** @param batchSize the number of jobs per call of the handler */
-    public TransactionalNode(Server server, int batchSize) {
+    private TransactionalNode(Server server, String name, int jobs, Function<Race, Object> handlers) {
         this.server = server;
-        this.batchSize = batchSize;
         this.rows = new RawSql(server.pool());
+        this.name = name;
+        this.jobs = jobs;
+        this.handlers = handlers;
+    }
+
+    /** Returns a node whose handler does nothing. */
+    public static Contestant empty(Server server) {
+        return new TransactionalNode(
+                server,
+                "Forge Cluster, transactional",
+                DbScheduler.JOBS,
+                race -> new Handlers.InTransaction(race::ran));
+    }
+
+    /** Returns a node whose handler changes one row. */
+    public static Contestant writing(Server server, RowChange change) {
+        return new TransactionalNode(
+                server,
+                "Forge Cluster, transactional, handler changes a row",
+                DbScheduler.JOBS,
+                race -> new Handlers.InTransaction(() -> {
+                    change.run();
+                    race.ran();
+                }));
+    }
+
+    /** Returns a node whose handler does nothing with up to a hundred jobs at a time. */
+    public static Contestant bulk(Server server) {
+        return new TransactionalNode(
+                server,
+                "Forge Cluster, transactional, batches of " + Handlers.Bulk.SIZE,
+                OneNode.MANY,
+                race -> new Handlers.Bulk(race::ran));
     }
 
     @Override
     public String name() {
-        return batchSize == 1
-                ? "Forge Cluster, transactional"
-                : "Forge Cluster, transactional, batches of " + batchSize;
+        return name;
     }
 
     @Override
     public int jobs() {
-        return batchSize == 1 ? DbScheduler.JOBS : OneNode.MANY;
+        return jobs;
     }
 
     @Override
@@ -42,18 +70,6 @@ public final class TransactionalNode implements Contestant {
 
     @Override
     public Race.Result drain(Race race) {
-        var transaction = new JobHandler.Transaction(
-                new JdbcTransactionManager(server.pool()), new DefaultTransactionDefinition());
-        try (var node = new Ours(
-                "one",
-                server,
-                Ours.WORKER,
-                Ours.Setup.DEFAULT.withTransaction(transaction).withBatchSize(batchSize),
-                job -> race.ran())) {
-            node.start();
-            race.await();
-            server.awaitNone("forge_jobs WHERE status IN ('claimed', 'running')");
-            return race.finished();
-        }
+        return OneNode.drain(server, race, handlers.apply(race));
     }
 }

@@ -29,6 +29,7 @@ public final class Server implements AutoCloseable {
 
     private final @Nullable EmbeddedPostgres postgres;
     private final int port;
+    private final String database;
     private final DataSource direct;
     private final HikariDataSource pool;
     private final Schema schema;
@@ -37,6 +38,7 @@ public final class Server implements AutoCloseable {
     private Server(@Nullable EmbeddedPostgres postgres, int port, String database) {
         this.postgres = postgres;
         this.port = port;
+        this.database = database;
         direct = direct(port, database);
         pool = newPool(database, direct);
         schema = Schema.open(direct, SchemaMode.MIGRATE, "public");
@@ -95,8 +97,15 @@ public final class Server implements AutoCloseable {
         // The starter uses the same socket factory for its direct connections.
         var properties = new Properties();
         PromptSocketFactory.addTo(properties);
-        return new DriverManagerDataSource(
-                "jdbc:postgresql://localhost:%d/%s?user=postgres".formatted(port, database), properties);
+        return new DriverManagerDataSource(url(port, database), properties);
+    }
+
+    private static String url(int port, String database) {
+        return "jdbc:postgresql://localhost:%d/%s?user=postgres".formatted(port, database);
+    }
+
+    public String url() {
+        return url(port, database);
     }
 
     public DataSource pool() {
