@@ -133,7 +133,8 @@ public final class ClusterActuatorAutoConfiguration {
                     runtime.node(),
                     new LeaderStore(schema, control),
                     new ClusterEndpoint.Resources(
-                            new NodesResource(new NodeReports(schema, control), new NodeStore(schema, control)),
+                            new NodesResource(
+                                    runtime.node(), new NodeReports(schema, control), new NodeStore(schema, control)),
                             new LocksResource(new LockStore(schema, control), values),
                             new JobsResource(jobs, new JobReports(schema, control), values),
                             new CronsResource(crons, values),

@@ -2,22 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.actuate;
 
+import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.autoconfigure.actuate.NodesDescriptor.NodeDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.NodesDescriptor.NodeStateDescriptor;
+import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.node.NodeStore;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.UUID;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /** {@code /actuator/forgecluster/nodes}: lists nodes and drains them. */
 final class NodesResource {
 
+    private final Node own;
     private final NodeReports reports;
     private final NodeStore nodes;
 
-    NodesResource(NodeReports reports, NodeStore nodes) {
+    NodesResource(Node own, NodeReports reports, NodeStore nodes) {
+        this.own = own;
         this.reports = reports;
         this.nodes = nodes;
     }
@@ -58,6 +63,15 @@ final class NodesResource {
         if (!state.equals("draining")) {
             throw EndpointRequests.invalid("Unsupported state '%s' for a node: use 'draining'".formatted(state));
         }
-        return nodes.drain(EndpointRequests.id("node", id)) ? new NodeStateDescriptor(id, state) : null;
+        UUID node = EndpointRequests.id("node", id);
+        try {
+            // Leaving changes nothing for others: every node may drain itself.
+            if (!node.equals(own.id())) {
+                own.requireMayMutate();
+            }
+        } catch (MutationRefusedException e) {
+            throw EndpointRequests.refused(e);
+        }
+        return nodes.drain(node) ? new NodeStateDescriptor(id, state) : null;
     }
 }

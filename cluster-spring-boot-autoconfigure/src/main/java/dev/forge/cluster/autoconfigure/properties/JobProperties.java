@@ -24,7 +24,7 @@ import org.springframework.util.unit.DataSize;
  * @param maxAttempts Number of attempts before a job fails for good.
  * @param timeout How long an attempt may run before it is interrupted and counts as failed. Default: unlimited.
  * @param crashPolicy Effect of a node crash on a running job: requeue consumes no attempt, fail consumes one.
- * @param maxRecoveries Number of node crashes after which a job is abandoned.
+ * @param maxRecoveries Number of node crashes that a job survives. With one more it is abandoned.
  * @param maxPayloadSize Largest size of a payload.
  * @param events Spring events that are published: none, failures (a job failed permanently or was abandoned), or all, which adds
  *     the start and end of each attempt.

@@ -11,7 +11,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 /**
  * Actions that run once in the cluster when nodes start.
  *
- * @param leaseDuration How long a start-up action may run before another node may run it.
+ * @param leaseDuration How long StartupCoordinator.tryAcquire reserves an action. StartupCoordinator.once renews a lease of its own.
  * @param waitTimeout How long StartupCoordinator.once waits for another node that runs the action.
  */
 public record StartupProperties(

@@ -20,7 +20,7 @@ import org.springframework.util.unit.DataSize;
  * @param jobs Names of the jobs that may be submitted, or patterns as in worker.routing: * within a segment, ** for any number of
  *     segments.
  * @param maxRequestSize Largest size of a request body.
- * @param healthAliases Whether /_api/health and /_api/ready are served.
+ * @param healthAliases Whether /_api/health and /_api/ready are served. Needs forge.cluster.web.enabled.
  * @param maxPriority Highest priority that a request may set. The priority that a handler declares is not limited.
  * @param allowReplace Whether a request may replace the payload of an unfinished job with the same key.
  * @param visibleJobs Jobs that a client may read and cancel: own (those it submitted) or all (every job whose name is in

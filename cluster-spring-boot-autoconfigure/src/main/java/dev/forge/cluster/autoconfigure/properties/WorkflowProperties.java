@@ -17,7 +17,7 @@ import org.springframework.util.unit.DataSize;
  * @param strandedScope Which runs make a node unready. Node: runs whose code this node lacks. Cluster: runs whose code no live node has.
  * @param maxPendingSignals Number of signals of one run that may wait to be consumed. Further signals are rejected.
  * @param maxPendingSignalsSize Total size of the payloads of these signals.
- * @param maxHistorySize Total size of the input and the recorded results of one run. A run that exceeds it fails.
+ * @param maxHistorySize Total size of the input and the recorded results of one run. A step that would exceed it fails without a retry.
  */
 public record WorkflowProperties(
         @DefaultValue("2s") Duration readinessInterval,

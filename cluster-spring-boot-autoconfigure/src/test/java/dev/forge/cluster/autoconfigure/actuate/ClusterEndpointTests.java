@@ -366,6 +366,20 @@ class ClusterEndpointTests {
     }
 
     @Test
+    void observer_drains_no_node_but_itself() {
+        runner().run(worker -> {
+            String other = String.valueOf(EndpointClient.of(worker).get().at("node", "id"));
+            runner().withPropertyValues("forge.cluster.node.mode=observer").run(observer -> {
+                EndpointClient client = EndpointClient.of(observer);
+                assertThat(client.post("draining", "nodes", other).error(400)).contains("observer");
+                assertThat(EndpointClient.of(worker).get().at("node", "state")).isNotEqualTo("draining");
+                String own = String.valueOf(client.get().at("node", "id"));
+                assertThat(client.post("draining", "nodes", own).status()).isEqualTo(200);
+            });
+        });
+    }
+
+    @Test
     void state_change_needs_an_existing_entry() {
         runner().run(context -> {
             EndpointClient client = EndpointClient.of(context);

@@ -51,7 +51,6 @@ import org.springframework.context.annotation.Configuration;
 /** Availability of submission over HTTP, depending on the configuration, the web server and the state of the node. */
 @ClusterPostgres
 @ExtendWith(OutputCaptureExtension.class)
-@ExtendWith(OutputCaptureExtension.class)
 class WebAutoConfigurationTests {
 
     private static final String TASK = "{\"name\":\"my_task\"}";
