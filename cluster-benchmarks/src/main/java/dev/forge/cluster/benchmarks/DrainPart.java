@@ -42,6 +42,9 @@ final class DrainPart implements Part {
         report.atLeast(10, "Forge Cluster, small table : db-scheduler", Drains.ratio(rounds, few, dbScheduler), "x");
         report.atLeast(30, "Forge Cluster : JobRunr", Drains.ratio(rounds, ours, jobRunr), "x");
         report.atLeast(90, "Forge Cluster : Quartz", Drains.ratio(rounds, ours, quartz), "x");
+        // The most that any queue with these batches could reach on this machine.
+        report.add(largeRaw.name() + " : db-scheduler", Drains.ratio(rounds, largeRaw, dbScheduler), "x");
+        report.add(largeRaw.name() + " : JobRunr", Drains.ratio(rounds, largeRaw, jobRunr), "x");
         if (server.cpu().seesServer()) {
             for (Contestant reference : List.of(largeRaw, handWritten)) {
                 report.atMost(

@@ -13,8 +13,8 @@ import java.util.Map;
 public final class Chart {
 
     private static final String UNIT = "jobs/s";
-    private static final int WIDTH = 860;
-    private static final int LABELS = 380;
+    private static final int WIDTH = 920;
+    private static final int LABELS = 440;
     private static final int BARS = 380;
     private static final int LINE = 22;
     private static final int MARGIN = 16;
