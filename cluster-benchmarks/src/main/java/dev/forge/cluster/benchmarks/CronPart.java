@@ -30,8 +30,8 @@ final class CronPart implements Part {
                 server.execute("DELETE FROM forge_cron_runs");
                 // Inserts run-time crons for any worker. Their expression makes them due again after an hour.
                 server.execute("""
-                        INSERT INTO forge_crons (name, handler, expression, target, declared, next_fire_at, overlap)
-                        SELECT 'cron-' || n, '%s', '@every PT1H', 'any-worker', false,
+                        INSERT INTO forge_crons (name, handler, payload, expression, target, declared, next_fire_at, overlap)
+                        SELECT 'cron-' || n, '%s', '{"orderId": 42}', '@every PT1H', 'any-worker', false,
                                date_trunc('second', clock_timestamp()) + interval '%d s', 'allow'
                         FROM generate_series(1, %d) AS n
                         """.formatted(Ours.JOB, AHEAD_SECONDS, CRONS));
