@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.benchmarks;
 
-import dev.forge.cluster.benchmarks.contestant.OneNode;
+import dev.forge.cluster.benchmarks.contestant.Handlers;
+import dev.forge.cluster.benchmarks.contestant.Ours;
+import dev.forge.cluster.benchmarks.contestant.RawSql;
 import dev.forge.cluster.benchmarks.measure.ChildJvm;
+import dev.forge.cluster.benchmarks.measure.Pause;
 import dev.forge.cluster.benchmarks.measure.Race;
 import dev.forge.cluster.benchmarks.measure.Report;
 import dev.forge.cluster.benchmarks.measure.Rounds;
@@ -11,6 +14,7 @@ import dev.forge.cluster.benchmarks.measure.Server;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
 
 /** Compares the first jobs in a new JVM with later jobs, which run after JIT compilation. */
 final class FirstJobsPart implements Part {
@@ -40,27 +44,54 @@ final class FirstJobsPart implements Part {
     /** The main class of the new JVM. Prints jobs per second and CPU time per job of the first and of later jobs. */
     static final class NewJvm {
 
-        private static final Duration WARM_UP = Duration.ofSeconds(15);
+        private static final Duration WARM_UP = Duration.ofSeconds(20);
+        /** Keeps the start of the application out of the figures. */
+        private static final Duration QUIET = Duration.ofSeconds(5);
 
-        private NewJvm() {}
+        private final Server server;
+        private final RawSql rows;
+        private final AtomicReference<Race> race;
+
+        private NewJvm(Server server) {
+            this.server = server;
+            this.rows = new RawSql(server.pool());
+            this.race = new AtomicReference<>(new Race(JOBS, server.cpu()));
+        }
 
         public static void main(String[] args) throws IOException {
             try (Server server = Server.at(Integer.parseInt(args[0]))) {
-                var node = new OneNode(server, JOBS);
-                print(drain(server, node));
-                long began = System.nanoTime();
-                Race.Result latest;
-                do {
-                    latest = drain(server, node);
-                } while (System.nanoTime() - began < WARM_UP.toNanos());
-                print(latest);
+                new NewJvm(server).measure();
             }
         }
 
-        private static Race.Result drain(Server server, OneNode node) {
-            node.fill(JOBS);
+        private void measure() {
+            server.execute("INSERT INTO forge_job_pauses (name) VALUES ('trivial')");
+            try (var node =
+                    new Ours("one", server, new Handlers.Plain(() -> race.get().ran()))) {
+                node.start();
+                Pause.millis(QUIET.toMillis());
+                print(drain(node));
+                long began = System.nanoTime();
+                Race.Result latest;
+                do {
+                    latest = drain(node);
+                } while (System.nanoTime() - began < WARM_UP.toNanos());
+                print(latest);
+                node.jobs().resume(Ours.JOB);
+            }
+        }
+
+        private Race.Result drain(Ours node) {
+            rows.fill(JOBS);
             server.execute("CHECKPOINT");
-            return node.drain(new Race(JOBS, server.cpu()));
+            var next = new Race(JOBS, server.cpu());
+            race.set(next);
+            node.jobs().resume(Ours.JOB);
+            next.await();
+            server.awaitNone("forge_jobs WHERE status IN ('claimed', 'running')");
+            Race.Result result = next.finished();
+            node.jobs().pause(Ours.JOB);
+            return result;
         }
 
         private static void print(Race.Result result) {

@@ -4,13 +4,19 @@ package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.PayloadCodec;
 import java.lang.reflect.Type;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
 import org.jspecify.annotations.Nullable;
+import tools.jackson.databind.ObjectReader;
 import tools.jackson.databind.json.JsonMapper;
 
 /** Writes and reads payloads with the application's Jackson mapper. */
 public final class JacksonPayloadCodec implements PayloadCodec {
 
     private final JsonMapper mapper;
+
+    /** Readers that have found their deserializer. Types come from the code of the application, so there are few. */
+    private final ConcurrentMap<Type, ObjectReader> readers = new ConcurrentHashMap<>();
 
     public JacksonPayloadCodec(JsonMapper mapper) {
         this.mapper = mapper;
@@ -23,6 +29,7 @@ public final class JacksonPayloadCodec implements PayloadCodec {
 
     @Override
     public @Nullable Object read(String json, Type type) {
-        return mapper.readValue(json, mapper.constructType(type));
+        return readers.computeIfAbsent(type, key -> mapper.readerFor(mapper.constructType(key)))
+                .readValue(json);
     }
 }

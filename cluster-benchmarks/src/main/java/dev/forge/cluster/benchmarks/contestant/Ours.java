@@ -17,6 +17,7 @@ import org.springframework.boot.SpringBootConfiguration;
 import org.springframework.boot.WebApplicationType;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.builder.SpringApplicationBuilder;
+import org.springframework.boot.logging.LoggingSystem;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.support.GenericApplicationContext;
 
@@ -36,6 +37,11 @@ public final class Ours implements AutoCloseable {
     private final SpringApplicationBuilder application;
     private @Nullable ConfigurableApplicationContext context;
     private @Nullable Jobs jobs;
+
+    static {
+        // Applications that start at the same time would configure logging at the same time.
+        System.setProperty(LoggingSystem.SYSTEM_PROPERTY, LoggingSystem.NONE);
+    }
 
     @SpringBootConfiguration
     @EnableAutoConfiguration
