@@ -14,6 +14,8 @@ import dev.forge.cluster.benchmarks.measure.Server;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicReference;
 
 /** Compares the first jobs in a new JVM with later jobs, which run after JIT compilation. */
@@ -21,24 +23,41 @@ final class FirstJobsPart implements Part {
 
     private static final int JOBS = 20_000;
     private static final List<String> PHASES = List.of("first", "later");
+    /** The settings of the application by the text that describes them. */
+    private static final Map<String, Map<String, String>> VARIANTS = new TreeMap<>(Map.of(
+            "with metrics",
+            Map.of(),
+            "without metrics",
+            Map.of(
+                    "spring.autoconfigure.exclude",
+                    "dev.forge.cluster.autoconfigure.metrics.ClusterMetricsAutoConfiguration")));
 
     @Override
     public void run(Server server, Report report) throws IOException {
         var rounds = new Rounds();
         for (int round = 0; round < Rounds.COUNT; round++) {
-            try (var jvm = ChildJvm.start(NewJvm.class, server)) {
-                for (String phase : PHASES) {
-                    String[] figures = jvm.nextLine().split(" ", -1);
-                    rounds.add(phase, Double.parseDouble(figures[0]));
-                    rounds.add(phase + " client", Double.parseDouble(figures[1]));
+            for (String variant : VARIANTS.keySet()) {
+                try (var jvm = ChildJvm.start(NewJvm.class, server, variant)) {
+                    for (String phase : PHASES) {
+                        String[] figures = jvm.nextLine().split(" ", -1);
+                        rounds.add(variant + phase, Double.parseDouble(figures[0]));
+                        rounds.add(variant + phase + " client", Double.parseDouble(figures[1]));
+                    }
                 }
             }
         }
-        report.add("first %,d jobs in a new JVM".formatted(JOBS), rounds.median("first"), "jobs/s");
-        report.add("later %,d jobs".formatted(JOBS), rounds.median("later"), "jobs/s");
-        report.add("first jobs: CPU per job, client", rounds.median("first client"), "us");
-        report.add("later jobs: CPU per job, client", rounds.median("later client"), "us");
-        report.atLeast(0.6, "first jobs : later jobs", rounds.median("first") / rounds.median("later"), "x");
+        for (String variant : VARIANTS.keySet()) {
+            for (String phase : PHASES) {
+                String jobs = "%s %,d jobs of a JVM, %s".formatted(phase, JOBS, variant);
+                report.add(jobs, rounds.median(variant + phase), "jobs/s");
+                report.add(jobs + ": CPU per job, client", rounds.median(variant + phase + " client"), "us");
+            }
+            report.atLeast(
+                    0.6,
+                    "first jobs : later jobs, " + variant,
+                    rounds.median(variant + "first") / rounds.median(variant + "later"),
+                    "x");
+        }
     }
 
     /** The main class of the new JVM. Prints jobs per second and CPU time per job of the first and of later jobs. */
@@ -60,14 +79,14 @@ final class FirstJobsPart implements Part {
 
         public static void main(String[] args) throws IOException {
             try (Server server = Server.at(Integer.parseInt(args[0]))) {
-                new NewJvm(server).measure();
+                new NewJvm(server).measure(VARIANTS.getOrDefault(args[1], Map.of()));
             }
         }
 
-        private void measure() {
+        private void measure(Map<String, String> settings) {
             server.execute("INSERT INTO forge_job_pauses (name) VALUES ('trivial')");
-            try (var node =
-                    new Ours("one", server, new Handlers.Plain(() -> race.get().ran()))) {
+            var handlers = new Handlers.Plain(() -> race.get().ran());
+            try (var node = new Ours("one", server, handlers, settings)) {
                 node.start();
                 Pause.millis(QUIET.toMillis());
                 print(drain(node));

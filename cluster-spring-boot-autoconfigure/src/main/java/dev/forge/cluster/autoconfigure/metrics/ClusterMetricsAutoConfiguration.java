@@ -19,11 +19,13 @@ import io.micrometer.observation.ObservationRegistry;
 import io.micrometer.tracing.Tracer;
 import io.micrometer.tracing.propagation.Propagator;
 import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.core.env.Environment;
 
 /** Adds meters, observations and traces if the application has the libraries they need. */
 @AutoConfiguration(
@@ -76,6 +78,15 @@ public final class ClusterMetricsAutoConfiguration {
         }
 
         @Bean
+        JobTimers clusterJobTimers(
+                MeterRegistry registry,
+                ClusterAutoConfiguration.ClusterName name,
+                ConfigurableListableBeanFactory beans,
+                Environment environment) {
+            return new JobTimers(registry, name.text(), ObservationUse.isForMetersOnly(beans, environment));
+        }
+
+        @Bean
         StuckHandlerGauge clusterStuckHandlerGauge(
                 MeterRegistry registry, ClusterAutoConfiguration.ClusterName name, JobEngine engine) {
             return new StuckHandlerGauge(registry, name.text(), engine);
@@ -88,8 +99,14 @@ public final class ClusterMetricsAutoConfiguration {
 
         @Bean
         JobObservations clusterJobObservations(
-                ObjectProvider<ObservationRegistry> registry, ClusterAutoConfiguration.ClusterName name) {
-            return new JobObservations(registry.getIfUnique(() -> ObservationRegistry.NOOP), name.text());
+                ObjectProvider<ObservationRegistry> registry,
+                ClusterAutoConfiguration.ClusterName name,
+                ObjectProvider<JobTimers> timers) {
+            JobTimers instead = timers.getIfAvailable();
+            return new JobObservations(
+                    registry.getIfUnique(() -> ObservationRegistry.NOOP),
+                    name.text(),
+                    instead == null || !instead.isActive());
         }
     }
 

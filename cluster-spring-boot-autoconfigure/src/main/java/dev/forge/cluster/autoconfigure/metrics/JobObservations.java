@@ -36,17 +36,20 @@ public final class JobObservations implements JobMonitor {
 
     private final ObservationRegistry registry;
     private final String cluster;
+    private final boolean observesJobs;
     private final Map<String, BoundedTag> steps = new ConcurrentHashMap<>();
     private final Set<String> crowded = ConcurrentHashMap.newKeySet();
 
-    public JobObservations(ObservationRegistry registry, String cluster) {
+    /** @param observesJobs whether attempts of jobs are observed, or only those of steps */
+    public JobObservations(ObservationRegistry registry, String cluster, boolean observesJobs) {
         this.registry = registry;
         this.cluster = cluster;
+        this.observesJobs = observesJobs;
     }
 
     @Override
     public void observe(Attempt attempt, Runnable run) {
-        if (registry.isNoop()) {
+        if (registry.isNoop() || !observesJobs) {
             run.run();
             return;
         }
@@ -56,7 +59,7 @@ public final class JobObservations implements JobMonitor {
     /** Observes each attempt; the code runs in the scope of the first one. */
     @Override
     public void observeTogether(List<? extends Attempt> attempts, Runnable run) {
-        if (registry.isNoop()) {
+        if (registry.isNoop() || !observesJobs) {
             run.run();
             return;
         }
@@ -139,7 +142,7 @@ public final class JobObservations implements JobMonitor {
         }
         observation
                 .lowCardinalityKeyValue("outcome", outcome.name())
-                .lowCardinalityKeyValue("exception", failure == null ? "none" : name(failure))
+                .lowCardinalityKeyValue("exception", exception(failure))
                 .stop();
     }
 
@@ -158,7 +161,11 @@ public final class JobObservations implements JobMonitor {
         }
     }
 
-    private static String name(Throwable failure) {
+    /** Returns the value of the tag {@code exception}. */
+    static String exception(@Nullable Throwable failure) {
+        if (failure == null) {
+            return "none";
+        }
         String simple = failure.getClass().getSimpleName();
         return simple.isEmpty() ? failure.getClass().getName() : simple;
     }

@@ -242,7 +242,7 @@ class WorkflowDiscoveryTests {
         var meters = new SimpleMeterRegistry();
         var registry = ObservationRegistry.create();
         registry.observationConfig().observationHandler(new DefaultMeterObservationHandler(meters));
-        new JobObservations(registry, "orders").observe(new Undone(), () -> {});
+        new JobObservations(registry, "orders", true).observe(new Undone(), () -> {});
         assertThat(meters.find("forge.cluster.workflow.step").timers()).isEmpty();
         assertThat(meters.get("forge.cluster.workflow.compensation")
                         .tags("workflow", "place-order", "version", "1", "step", "place", "outcome", "COMPLETED")
