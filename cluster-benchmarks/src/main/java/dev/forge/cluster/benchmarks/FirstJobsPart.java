@@ -44,6 +44,8 @@ final class FirstJobsPart implements Part {
                         rounds.add(variant + phase + " client", Double.parseDouble(figures[1]));
                     }
                 }
+                // The JVM was killed while its jobs were paused.
+                server.execute("DELETE FROM forge_job_pauses");
             }
         }
         for (String variant : VARIANTS.keySet()) {
@@ -96,7 +98,6 @@ final class FirstJobsPart implements Part {
                     latest = drain(node);
                 } while (System.nanoTime() - began < WARM_UP.toNanos());
                 print(latest);
-                node.jobs().resume(Ours.JOB);
             }
         }
 
