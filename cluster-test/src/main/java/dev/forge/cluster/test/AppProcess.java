@@ -53,7 +53,7 @@ public final class AppProcess implements AutoCloseable {
     private AppProcess(Process process, Path directory) {
         this.process = process;
         this.directory = directory;
-        this.killer = new Thread(this::killAndDelete, "forge-test-kill-" + process.pid());
+        this.killer = new Thread(this::killWithJvm, "forge-test-kill-" + process.pid());
         Runtime.getRuntime().addShutdownHook(killer);
     }
 
@@ -236,17 +236,19 @@ public final class AppProcess implements AutoCloseable {
     public void close() {
         kill();
         Runtime.getRuntime().removeShutdownHook(killer);
-        killAndDelete();
+        deleteFiles();
     }
 
-    private void killAndDelete() {
+    private void killWithJvm() {
+        process.destroyForcibly();
+        deleteFiles();
+    }
+
+    private void deleteFiles() {
         try {
-            process.destroyForcibly().waitFor();
             FileSystemUtils.deleteRecursively(directory);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
         }
     }
 
