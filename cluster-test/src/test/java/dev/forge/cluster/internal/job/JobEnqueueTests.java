@@ -28,12 +28,17 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
+import org.springframework.dao.ConcurrencyFailureException;
 import org.springframework.dao.DataIntegrityViolationException;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.support.TransactionTemplate;
 
 /** Enqueueing with Java and SQL. */
 @ClusterPostgres
@@ -217,6 +222,24 @@ class JobEnqueueTests extends JobFixture {
         assertThat(member.jobs().explain(later).reason()).isEqualTo(Reason.NOT_DUE);
         member.ended(id);
         assertThat(Duration.ofNanos(started.get(0) - enqueued)).isGreaterThanOrEqualTo(Duration.ofMillis(690));
+    }
+
+    @Test
+    void key_that_was_taken_after_the_snapshot_is_a_serialization_failure() {
+        Member member = cluster.start("one", work.on("job", context -> {}), UnaryOperator.identity());
+        JobOptions options = JobOptions.defaults().withUniqueKey("key");
+        var transaction = new TransactionTemplate(new JdbcTransactionManager(database.dataSource()));
+        transaction.setIsolationLevel(TransactionDefinition.ISOLATION_REPEATABLE_READ);
+        assertThatExceptionOfType(ConcurrencyFailureException.class)
+                .isThrownBy(() -> transaction.executeWithoutResult(status -> {
+                    jdbc.sql("SELECT count(*) FROM forge_jobs")
+                            .query(Long.class)
+                            .single();
+                    CompletableFuture.runAsync(() ->
+                                    member.jobs().enqueueNamed("job", null, options.withDelay(Duration.ofDays(1))))
+                            .join();
+                    member.jobs().enqueueNamed("job", null, options);
+                }));
     }
 
     @Test
