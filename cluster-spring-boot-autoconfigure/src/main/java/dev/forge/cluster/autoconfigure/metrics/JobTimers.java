@@ -15,7 +15,7 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Records the meters that {@link JobObservations} would create. An observation looks up two meters by their tags for each job, which
- * costs as much as all other work of the node for a small job, so it is left out if nothing but meters would come of it.
+ * costs nearly as much as all other work of the node for a small job, so it is left out if nothing but meters would come of it.
  */
 final class JobTimers implements JobMonitor {
 
