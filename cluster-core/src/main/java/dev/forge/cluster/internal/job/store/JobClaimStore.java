@@ -73,6 +73,8 @@ public final class JobClaimStore {
      * @param maxAttempts for jobs without a value of their own: the node that recovers them may not have their handler
      * @param lease how long the claim is valid without renewal; null: as long as the node lives
      * @param bodies whether small payloads, checkpoints and metadata are read with the claim
+     * @param quick whether to leave out rows that were locked by a transaction that may still be running, without trying to lock
+     *     them
      */
     public record Claiming(
             UUID node,
@@ -80,10 +82,11 @@ public final class JobClaimStore {
             int starting,
             int maxAttempts,
             @Nullable Duration lease,
-            boolean bodies) {
+            boolean bodies,
+            boolean quick) {
 
         public Claiming(UUID node, int limit, int starting, int maxAttempts, @Nullable Duration lease) {
-            this(node, limit, starting, maxAttempts, lease, true);
+            this(node, limit, starting, maxAttempts, lease, true, false);
         }
     }
 
@@ -181,6 +184,8 @@ public final class JobClaimStore {
                               AND scheduled_at <= now() AND (scheduled_at, id) >= (?, ?) AND claim_epoch < %4$d
                               AND EXISTS (SELECT FROM ~.forge_nodes WHERE id = ? AND status = 'active')
                               AND NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = ?)
+                              -- Skipping a row because its lock is taken costs as much as claiming it.
+                              AND (NOT ? OR age(xmax) > (SELECT age(pg_snapshot_xmin(pg_current_snapshot())::xid)))
                             ORDER BY scheduled_at, id LIMIT ? FOR UPDATE SKIP LOCKED) AS locked) AS weighed
                     WHERE before < %2$d) AS ids)
                 UPDATE ~.forge_jobs
@@ -221,12 +226,13 @@ public final class JobClaimStore {
                     statement.setObject(5, mark.id());
                     statement.setObject(6, claiming.node);
                     statement.setString(7, queue.name());
-                    statement.setInt(8, claiming.limit);
-                    statement.setInt(9, claiming.starting);
+                    statement.setBoolean(8, claiming.quick);
+                    statement.setInt(9, claiming.limit);
                     statement.setInt(10, claiming.starting);
-                    statement.setInt(11, claiming.maxAttempts);
-                    statement.setObject(12, claiming.node);
-                    statement.setObject(13, claiming.lease == null ? null : claiming.lease.toMillis(), Types.BIGINT);
+                    statement.setInt(11, claiming.starting);
+                    statement.setInt(12, claiming.maxAttempts);
+                    statement.setObject(13, claiming.node);
+                    statement.setObject(14, claiming.lease == null ? null : claiming.lease.toMillis(), Types.BIGINT);
                     return statement;
                 },
                 row -> {

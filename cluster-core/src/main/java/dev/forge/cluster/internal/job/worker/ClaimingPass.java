@@ -295,7 +295,8 @@ final class ClaimingPass {
                     handler.isTransactional()
                             ? null
                             : dependencies.settings().leases().duration(),
-                    cautiousLimit == null);
+                    cautiousLimit == null,
+                    lane.mayClaimQuickly(queue, node.nanos()));
             lane.countClaim();
             claims.claimBegins();
             try {
@@ -348,9 +349,9 @@ final class ClaimingPass {
         dependencies.monitor().claimed(Duration.ofNanos(node.nanos() - sent));
         queueFailures.relax(queue);
         if (JobClaimStore.isShort(claimed, claiming.limit())) {
-            lane.due.remove(queue);
+            lane.claimedAll(queue);
         } else {
-            lane.due.put(queue, claimed.get(claimed.size() - 1).mark());
+            lane.claimedPart(queue, claimed.get(claimed.size() - 1).mark(), claiming.quick(), sent);
         }
         take(
                 lane.executor,

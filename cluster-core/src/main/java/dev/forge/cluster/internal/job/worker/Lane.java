@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.job.store.JobQueueStore.Mark;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Place;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.worker.WorkerSettings.LaneSettings;
+import java.time.Duration;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -25,6 +26,8 @@ public final class Lane {
 
     /** Every so many claims the oldest job comes first, whatever its priority. */
     private static final int AGING = 16;
+
+    private static final Duration THOROUGH_CLAIMS_APART = Duration.ofSeconds(5);
 
     /**
      * Selects the jobs of a lane.
@@ -48,6 +51,12 @@ public final class Lane {
 
     /** Queues with due jobs, each with its oldest one. */
     final Map<Queue, Mark> due = new LinkedHashMap<>();
+
+    /** Those of the due queues that were claimed from since the last search, and have more jobs. */
+    private final Set<Queue> begun = new HashSet<>();
+
+    /** When queues were last claimed from thoroughly, without those that had no more jobs at a later claim. */
+    private final Map<Queue, Long> thoroughClaims = new HashMap<>();
 
     /** All queues that were ever seen, each with a place before which it is known to be empty. */
     final Map<Queue, Mark> marks = new HashMap<>();
@@ -95,6 +104,7 @@ public final class Lane {
         open = mayClaim();
         if (!open) {
             due.clear();
+            begun.clear();
         }
         return open && !wasOpen;
     }
@@ -109,6 +119,7 @@ public final class Lane {
 
     void replaceDue(List<Head> heads) {
         due.clear();
+        begun.clear();
         for (Head head : heads) {
             due.put(head.queue(), head.mark());
         }
@@ -116,6 +127,34 @@ public final class Lane {
 
     void countClaim() {
         claims++;
+    }
+
+    /**
+     * Returns whether the next claim may leave out rows that another transaction has perhaps locked. The first claim after a search is
+     * thorough every few seconds: it begins at the oldest job, so that no job is left out for long.
+     */
+    boolean mayClaimQuickly(Queue queue, long now) {
+        Long thorough = thoroughClaims.get(queue);
+        return thorough != null && (begun.contains(queue) || now - thorough < THOROUGH_CLAIMS_APART.toNanos());
+    }
+
+    /** Records a claim after which a queue has more jobs, beginning at the mark. */
+    void claimedPart(Queue queue, Mark mark, boolean quickly, long now) {
+        due.put(queue, mark);
+        begun.add(queue);
+        if (!quickly) {
+            if (thoroughClaims.size() >= QueueSearch.MOST_MARKS) {
+                thoroughClaims.clear();
+            }
+            thoroughClaims.put(queue, now);
+        }
+    }
+
+    /** Records a claim that took all due jobs of a queue, as far as it saw them. */
+    void claimedAll(Queue queue) {
+        due.remove(queue);
+        begun.remove(queue);
+        thoroughClaims.remove(queue);
     }
 
     /** Returns the most urgent queue, of equally urgent ones the oldest; every {@value #AGING}th time the oldest of all. */

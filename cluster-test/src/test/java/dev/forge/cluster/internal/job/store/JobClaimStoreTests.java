@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.store;
 
+import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
@@ -14,6 +15,8 @@ import dev.forge.cluster.job.UniquePolicy;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
+import java.sql.PreparedStatement;
+import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
 import java.time.Instant;
@@ -77,6 +80,55 @@ class JobClaimStoreTests extends JobStoreFixture {
             assertThat(all).hasSize(1_000).doesNotHaveDuplicates();
         } finally {
             threads.shutdown();
+        }
+    }
+
+    private List<UUID> quickClaim() {
+        var claiming = new Claiming(one, 10, 10, 10, LEASE, true, true);
+        return claims.claim(QUEUE, JobQueueStore.UNMARKED, claiming).stream()
+                .map(Claimed::id)
+                .toList();
+    }
+
+    private void lockAndRelease(UUID id) throws SQLException {
+        try (Connection connection = database.dataSource().getConnection()) {
+            connection.setAutoCommit(false);
+            lock(connection, id);
+            connection.rollback();
+        }
+    }
+
+    private static void lock(Connection connection, UUID id) throws SQLException {
+        try (PreparedStatement lock = connection.prepareStatement("SELECT FROM forge_jobs WHERE id = ? FOR UPDATE")) {
+            lock.setObject(1, id);
+            lock.execute();
+        }
+    }
+
+    @Test
+    void quick_claim_passes_locked_rows() throws Exception {
+        UUID first = insert();
+        UUID second = insert();
+        try (Connection locking = database.dataSource().getConnection()) {
+            locking.setAutoCommit(false);
+            lock(locking, first);
+            assertThat(quickClaim()).containsExactly(second);
+        }
+        // Transactions of other databases may be older.
+        await().untilAsserted(() -> assertThat(quickClaim()).containsExactly(first));
+    }
+
+    @Test
+    void quick_claim_leaves_out_rows_that_were_locked_since_the_oldest_transaction_began() throws Exception {
+        UUID first = insert();
+        UUID second = insert();
+        try (Connection oldest = database.dataSource().getConnection();
+                Statement begin = oldest.createStatement()) {
+            oldest.setAutoCommit(false);
+            begin.execute("SELECT pg_current_xact_id()");
+            lockAndRelease(first);
+            assertThat(quickClaim()).containsExactly(second);
+            assertThat(claim(one, 10)).extracting(Claimed::id).containsExactly(first);
         }
     }
 

@@ -20,6 +20,7 @@ import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
+import java.sql.Statement;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -29,6 +30,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.UnaryOperator;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -92,6 +94,48 @@ class WorkerClaimTests extends WorkerFixture {
             assertThat(member.jobs().find(second).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
             assertThat(worker.lanes()).containsOnlyKeys("leader", "open");
         } finally {
+            stop(worker);
+        }
+    }
+
+    private static void execute(Connection connection, String sql) throws SQLException {
+        try (Statement statement = connection.createStatement()) {
+            statement.execute(sql);
+        }
+    }
+
+    @Test
+    void job_that_was_locked_runs_although_there_are_always_more_jobs() throws Exception {
+        var first = new AtomicReference<UUID>();
+        var ran = new CountDownLatch(1);
+        var others = new AtomicInteger();
+        Member member = cluster.start("one", work, WorkerClaimTests::enqueuing);
+        work.on("job", context -> {
+            if (context.id().equals(first.get())) {
+                ran.countDown();
+            } else if (ran.getCount() > 0) {
+                member.jobs().enqueueNamed("job", null);
+                others.incrementAndGet();
+            }
+        });
+        first.set(member.jobs().enqueueNamed("job", null).id());
+        jdbc.sql("INSERT INTO forge_jobs (id, name) SELECT gen_random_uuid(), 'job' FROM generate_series(1, 1000)")
+                .update();
+        Worker worker = worker(
+                member, List.of(new Lane.Selection(lane("open"), () -> List.of("job"), List.of(""), () -> true)));
+        try (Connection oldest = database.dataSource().getConnection();
+                Connection locking = database.dataSource().getConnection()) {
+            oldest.setAutoCommit(false);
+            // As long as it lasts, claims that follow a full one leave out every row that was locked.
+            execute(oldest, "SELECT pg_current_xact_id()");
+            locking.setAutoCommit(false);
+            execute(locking, "SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(first));
+            worker.begin();
+            await().until(() -> others.get() > 500);
+            locking.rollback();
+            until(ran);
+        } finally {
+            ran.countDown();
             stop(worker);
         }
     }
