@@ -296,7 +296,7 @@ final class ClaimingPass {
                             ? null
                             : dependencies.settings().leases().duration(),
                     cautiousLimit == null,
-                    lane.mayClaimQuickly(queue, node.nanos()));
+                    lane.beginQuickly(queue, mark, node.nanos()));
             lane.countClaim();
             claims.claimBegins();
             try {
@@ -350,8 +350,12 @@ final class ClaimingPass {
         queueFailures.relax(queue);
         if (JobClaimStore.isShort(claimed, claiming.limit())) {
             lane.claimedAll(queue);
+            if (claiming.quick()) {
+                // It may have left out jobs.
+                search.request();
+            }
         } else {
-            lane.claimedPart(queue, claimed.get(claimed.size() - 1).mark(), claiming.quick(), sent);
+            lane.claimedPart(queue, claimed.get(claimed.size() - 1).mark());
         }
         take(
                 lane.executor,

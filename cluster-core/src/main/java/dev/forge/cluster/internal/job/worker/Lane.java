@@ -52,11 +52,8 @@ public final class Lane {
     /** Queues with due jobs, each with its oldest one. */
     final Map<Queue, Mark> due = new LinkedHashMap<>();
 
-    /** Those of the due queues that were claimed from since the last search, and have more jobs. */
-    private final Set<Queue> begun = new HashSet<>();
-
-    /** When queues were last claimed from thoroughly, without those that had no more jobs at a later claim. */
-    private final Map<Queue, Long> thoroughClaims = new HashMap<>();
+    /** Queues that had more jobs after the last claim from them. */
+    private final Map<Queue, Backlog> backlogs = new HashMap<>();
 
     /** All queues that were ever seen, each with a place before which it is known to be empty. */
     final Map<Queue, Mark> marks = new HashMap<>();
@@ -69,6 +66,21 @@ public final class Lane {
 
     /** Whether jobs of this lane wait for an idle slot: none would ever be idle if others were prefetched meanwhile. */
     boolean keepsSlots;
+
+    /** What is known of a queue with more jobs than a claim takes. */
+    private static final class Backlog {
+        /** When thorough claims from the oldest job began. */
+        final long thoroughSince;
+        /** How far claims have come. */
+        Mark reached;
+        /** Whether claims have been thorough since then. */
+        boolean isThorough = true;
+
+        Backlog(long thoroughSince, Mark reached) {
+            this.thoroughSince = thoroughSince;
+            this.reached = reached;
+        }
+    }
 
     Lane(Selection selection, JobExecutor executor) {
         this.selection = selection;
@@ -104,7 +116,6 @@ public final class Lane {
         open = mayClaim();
         if (!open) {
             due.clear();
-            begun.clear();
         }
         return open && !wasOpen;
     }
@@ -119,7 +130,6 @@ public final class Lane {
 
     void replaceDue(List<Head> heads) {
         due.clear();
-        begun.clear();
         for (Head head : heads) {
             due.put(head.queue(), head.mark());
         }
@@ -130,31 +140,44 @@ public final class Lane {
     }
 
     /**
-     * Returns whether the next claim may leave out rows that another transaction has perhaps locked. The first claim after a search is
-     * thorough every few seconds: it begins at the oldest job, so that no job is left out for long.
+     * Begins a claim; returns whether it may leave out rows that another transaction has perhaps locked. Every few seconds claims are
+     * thorough from the oldest job to the place that earlier ones have reached, so that no job is left out for long.
      */
-    boolean mayClaimQuickly(Queue queue, long now) {
-        Long thorough = thoroughClaims.get(queue);
-        return thorough != null && (begun.contains(queue) || now - thorough < THOROUGH_CLAIMS_APART.toNanos());
+    boolean beginQuickly(Queue queue, Mark mark, long now) {
+        Backlog backlog = backlogs.get(queue);
+        if (backlog == null) {
+            remember(queue, new Backlog(now, mark));
+            return false;
+        }
+        boolean isBehind = mark.compareTo(backlog.reached) < 0;
+        if (isBehind && now - backlog.thoroughSince > THOROUGH_CLAIMS_APART.toNanos()) {
+            remember(queue, new Backlog(now, backlog.reached));
+            return false;
+        }
+        backlog.isThorough &= isBehind;
+        return !backlog.isThorough;
+    }
+
+    private void remember(Queue queue, Backlog backlog) {
+        if (backlogs.size() >= QueueSearch.MOST_MARKS) {
+            backlogs.clear();
+        }
+        backlogs.put(queue, backlog);
     }
 
     /** Records a claim after which a queue has more jobs, beginning at the mark. */
-    void claimedPart(Queue queue, Mark mark, boolean quickly, long now) {
+    void claimedPart(Queue queue, Mark mark) {
         due.put(queue, mark);
-        begun.add(queue);
-        if (!quickly) {
-            if (thoroughClaims.size() >= QueueSearch.MOST_MARKS) {
-                thoroughClaims.clear();
-            }
-            thoroughClaims.put(queue, now);
+        Backlog backlog = backlogs.get(queue);
+        if (backlog != null && mark.compareTo(backlog.reached) > 0) {
+            backlog.reached = mark;
         }
     }
 
     /** Records a claim that took all due jobs of a queue, as far as it saw them. */
     void claimedAll(Queue queue) {
         due.remove(queue);
-        begun.remove(queue);
-        thoroughClaims.remove(queue);
+        backlogs.remove(queue);
     }
 
     /** Returns the most urgent queue, of equally urgent ones the oldest; every {@value #AGING}th time the oldest of all. */

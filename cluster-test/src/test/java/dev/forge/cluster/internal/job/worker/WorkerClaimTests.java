@@ -141,6 +141,38 @@ class WorkerClaimTests extends WorkerFixture {
     }
 
     @Test
+    void job_that_a_quick_claim_left_out_does_not_wait_for_the_next_poll() throws Exception {
+        var started = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        work.on("job", context -> {
+            started.countDown();
+            until(go);
+        });
+        Member member = cluster.start("one", work, WorkerClaimTests::enqueuing);
+        Worker worker = worker(
+                member, List.of(new Lane.Selection(lane("open"), () -> List.of("job"), List.of(""), () -> true)));
+        try (Connection oldest = database.dataSource().getConnection();
+                Connection locking = database.dataSource().getConnection()) {
+            member.jobs().enqueueNamed("job", null);
+            worker.begin();
+            until(started);
+            oldest.setAutoCommit(false);
+            execute(oldest, "SELECT pg_current_xact_id()");
+            UUID second = member.jobs().enqueueNamed("job", null).id();
+            locking.setAutoCommit(false);
+            execute(locking, "SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(second));
+            locking.rollback();
+            worker.wake();
+            go.countDown();
+            await().atMost(SOON)
+                    .until(() -> member.jobs().find(second).orElseThrow().status() == JobStatus.COMPLETED);
+        } finally {
+            go.countDown();
+            stop(worker);
+        }
+    }
+
+    @Test
     void wake_up_survives_a_failed_search() {
         work.on("job", context -> {});
         Member member = start();
