@@ -320,7 +320,7 @@ public final class JobEngine implements NodeComponent {
     public Runnable releaseHeldByDead(UUID dead) {
         List<Recovered> recovered =
                 jobsOfDeadNodes.recoverFrom(dead, settings.leases().crash());
-        return () -> recovered.forEach(sweeper::report);
+        return () -> sweeper.report(recovered);
     }
 
     // Duties ------------------------------------------------------------------------------------------------
@@ -351,7 +351,7 @@ public final class JobEngine implements NodeComponent {
         return working && !settings.claiming() && node.liveWorkers() > 1;
     }
 
-    /** Returns the slots and jobs of each executor; empty if this node is no worker. */
+    /** Returns the slots, the occupied ones and the jobs of each executor; empty if this node is no worker. */
     public Map<String, Map<String, Integer>> lanes() {
         if (!working || worker == null) {
             return Map.of();

@@ -24,6 +24,7 @@ import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
+import org.slf4j.event.Level;
 import org.springframework.dao.DataAccessException;
 
 /**
@@ -36,6 +37,9 @@ final class JobSweeper {
     private static final Logger log = GuardedLogger.of(JobSweeper.class);
 
     private static final int SUSPICIOUS_RECOVERIES = 2;
+
+    /** The largest number of recovered jobs of one node, or of one sweep, that are named in the log. */
+    private static final int MOST_LOGGED = 10;
 
     /** The largest number of failed statements in one sweep; the next sweep continues. */
     private static final int MOST_FAILURES = 100;
@@ -100,7 +104,7 @@ final class JobSweeper {
             return;
         }
         List<Recovered> recovered = sweepJobs(now - graceUntil < 0);
-        recovered.forEach(this::report);
+        report(recovered);
         if (!recovered.isEmpty()) {
             onPending.run();
         }
@@ -165,33 +169,47 @@ final class JobSweeper {
         return former != null && offset.minus(former).compareTo(CLOCK_STEP) > 0;
     }
 
-    /** Logs and counts a job that was recovered. */
-    void report(Recovered job) {
-        monitor.recovered(job.name());
-        if (job.status() != JobStatus.PENDING) {
-            log.warn(
-                    "Job {} ({}): {} after {} node failures",
-                    Names.printable(job.name()),
-                    job.id(),
-                    job.status(),
-                    job.recoveries());
-            monitor.failed(job.id(), job.name(), job.status(), String.valueOf(job.error()));
-            return;
+    /** Logs and counts jobs that were recovered. */
+    void report(List<Recovered> recovered) {
+        int taken = 0;
+        for (Recovered job : recovered) {
+            monitor.recovered(job.name());
+            if (job.status() == JobStatus.PENDING) {
+                logTaken(job, taken++ < MOST_LOGGED ? Level.WARN : Level.DEBUG);
+            } else {
+                log.warn(
+                        "Job {} ({}): {} after {} node failures",
+                        Names.printable(job.name()),
+                        job.id(),
+                        job.status(),
+                        job.recoveries());
+                monitor.failed(job.id(), job.name(), job.status(), String.valueOf(job.error()));
+            }
         }
-        log.warn(
-                "Job {} ({}): taken from node {}, last heartbeat {} ms ago",
-                Names.printable(job.name()),
-                job.id(),
-                job.node(),
-                job.silentMillis());
-        if (job.recoveries() >= SUSPICIOUS_RECOVERIES) {
+        if (taken > MOST_LOGGED) {
             log.warn(
-                    "Job {} ({}): recovered {} times. Does it make its node crash, is forge.cluster.job.lease-duration ({}) too"
-                            + " short, or are the nodes overloaded?",
-                    Names.printable(job.name()),
-                    job.id(),
-                    job.recoveries(),
-                    settings.leases().duration());
+                    "{} more jobs were taken from dead or silent nodes; the level DEBUG names them",
+                    taken - MOST_LOGGED);
+        }
+    }
+
+    private void logTaken(Recovered job, Level level) {
+        log.atLevel(level)
+                .log(
+                        "Job {} ({}): taken from node {}, last heartbeat {} ms ago",
+                        Names.printable(job.name()),
+                        job.id(),
+                        job.node(),
+                        job.silentMillis());
+        if (job.recoveries() >= SUSPICIOUS_RECOVERIES) {
+            log.atLevel(level)
+                    .log(
+                            "Job {} ({}): recovered {} times. Does it make its node crash, is forge.cluster.job.lease-duration ({}) too"
+                                    + " short, or are the nodes overloaded?",
+                            Names.printable(job.name()),
+                            job.id(),
+                            job.recoveries(),
+                            settings.leases().duration());
         }
     }
 }

@@ -175,6 +175,23 @@ class LogLineTests {
     }
 
     @Test
+    void recovered_jobs_are_named_up_to_a_limit() {
+        database.jdbc().sql("""
+                        INSERT INTO forge_jobs (id, name, status, worker_id)
+                        SELECT gen_random_uuid(), 'job', 'running', '00000000-0000-0000-0000-000000000001'
+                        FROM generate_series(1, 100)
+                        """).update();
+        var work = new TestJobs(database.dataSource()).on("job", context -> {});
+        work.sweep = Duration.ofMillis(100);
+        cluster.start("one", work, UnaryOperator.identity());
+        await().until(() -> lines(Level.WARN).stream()
+                .anyMatch(line -> line.startsWith("90 more jobs were taken from dead or silent nodes")));
+        assertThat(lines(Level.WARN))
+                .filteredOn(line -> line.contains("taken from node"))
+                .hasSize(10);
+    }
+
+    @Test
     void workflow_is_named_once() {
         var flows = new TestWorkflows(cluster);
         flows.on(

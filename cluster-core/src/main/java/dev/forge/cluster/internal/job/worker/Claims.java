@@ -27,6 +27,7 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Function;
 import org.slf4j.Logger;
+import org.slf4j.event.Level;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionException;
 
@@ -37,6 +38,9 @@ final class Claims {
 
     /** How many statements that return jobs may wait for a lock in vain. */
     private static final int MOST_WAITS = 4;
+
+    /** The largest number of jobs lost together that are named in the log. */
+    private static final int MOST_LOGGED = 10;
 
     private final Worker.NodeView node;
     private final Worker.Stores stores;
@@ -140,15 +144,23 @@ final class Claims {
 
     /** Stops the handler of a job that this node no longer holds, and discards its result. */
     void lose(RunningJob running, String reason) {
-        if (end(running)) {
-            log.warn(
-                    "Job {} ({}): claim lost, {}; result discarded (epoch {})",
-                    running.name(),
-                    running.id(),
-                    reason,
-                    running.epoch());
+        lose(running, reason, Level.WARN);
+    }
+
+    /** Returns false if the claim was removed before. */
+    private boolean lose(RunningJob running, String reason, Level level) {
+        boolean isFirst = end(running);
+        if (isFirst) {
+            log.atLevel(level)
+                    .log(
+                            "Job {} ({}): claim lost, {}; result discarded (epoch {})",
+                            running.name(),
+                            running.id(),
+                            reason,
+                            running.epoch());
             monitor.claimLost(running.name());
         }
+        return isFirst;
     }
 
     /** Stops the handler of a job that this node no longer holds according to the table: it was cancelled, or the claim is lost. */
@@ -186,7 +198,13 @@ final class Claims {
     }
 
     void loseAll(String reason) {
-        held.values().forEach(running -> lose(running, reason));
+        int lost = 0;
+        for (RunningJob running : held.values()) {
+            lost += lose(running, reason, lost < MOST_LOGGED ? Level.WARN : Level.DEBUG) ? 1 : 0;
+        }
+        if (lost > MOST_LOGGED) {
+            log.warn("{} more claims lost, {}; the level DEBUG names their jobs", lost - MOST_LOGGED, reason);
+        }
     }
 
     /** Returns jobs that have not started. */
