@@ -179,10 +179,18 @@ public final class JobSlots implements NodeComponent {
     }
 
     private static String warning(Demand demand, int held, Pool pool) {
-        return ("Transactional jobs, runs of crons and steps of workflows may hold %d connections at once, but the pool '%s' has"
+        // There is at least one slot.
+        String orLower = held == 1 ? "" : ", or lower " + keys(demand);
+        return ("Transactional jobs, runs of crons and steps of workflows may hold %s at once, but the pool '%s' has"
                         + " %d at most, of which %d should stay free: requests and health checks may wait for a connection"
-                        + " until they time out. Raise spring.datasource.hikari.maximum-pool-size to %d, or lower %s.")
-                .formatted(held, pool.name, pool.size, pool.free(), sizeFor(held), keys(demand));
+                        + " until they time out. Raise spring.datasource.hikari.maximum-pool-size to %d%s.")
+                .formatted(
+                        held == 1 ? "a connection" : held + " connections",
+                        pool.name,
+                        pool.size,
+                        pool.free(),
+                        sizeFor(held),
+                        orLower);
     }
 
     /** Returns the settings that decide how many connections are held. */

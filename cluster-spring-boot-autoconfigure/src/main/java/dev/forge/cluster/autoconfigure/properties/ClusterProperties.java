@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.properties;
 
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.atLeast;
+import static dev.forge.cluster.autoconfigure.properties.PropertyRules.atMost;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.named;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.notBlank;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
@@ -24,7 +25,8 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param enabled Whether this application is part of a cluster. If false, the beans of the API can be injected but reject all calls.
  * @param name Name of the cluster in logs, metrics and the endpoint. Default: spring.application.name.
  * @param discovery How nodes find each other.
- * @param controlConnections Number of connections for the cluster's own statements, in addition to the application's pool.
+ * @param controlConnections Number of connections for the cluster's own statements, in addition to the application's pool; at most
+ *     20.
  */
 @ConfigurationProperties(prefix = "forge.cluster", ignoreUnknownFields = false)
 public record ClusterProperties(
@@ -53,12 +55,15 @@ public record ClusterProperties(
         @DefaultValue @NestedConfigurationProperty WorkflowProperties workflow,
         @DefaultValue @NestedConfigurationProperty HealthProperties health) {
 
+    private static final int MOST_CONTROL_CONNECTIONS = 20;
+
     /** The size of an ordinary cluster, for the warning about pending logins. */
     private static final int ORDINARY_NODES = 10;
 
     public ClusterProperties {
         notBlank("name", name);
         atLeast(1, "control-connections", controlConnections);
+        atMost(MOST_CONTROL_CONNECTIONS, "control-connections", controlConnections);
         shorter("sweep.interval", sweep.interval(), "job.lease-duration", job.leaseDuration());
         require(
                 node.mode() != NodeMode.LEADER || node.roles().contains(NodeRole.SCHEDULER),

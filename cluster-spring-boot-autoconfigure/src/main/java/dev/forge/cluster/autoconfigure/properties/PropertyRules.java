@@ -36,6 +36,10 @@ public final class PropertyRules {
         require(value == null || value >= least, key, value, "must be at least " + least);
     }
 
+    public static void atMost(int most, String key, @Nullable Integer value) {
+        require(value == null || value <= most, key, value, "must be at most " + most);
+    }
+
     public static void between(double least, double most, String key, double value) {
         require(value >= least && value <= most, key, value, "must be between %s and %s".formatted(least, most));
     }

@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.properties;
 
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.atLeast;
+import static dev.forge.cluster.autoconfigure.properties.PropertyRules.atMost;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.positive;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
 
@@ -23,7 +24,8 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  *
  * @param maxConcurrentJobs Number of jobs that run at once on the default executor. Default: 10, or fewer if it runs transactional
  *     handlers or workflows, which hold connections: at least a third of the application's HikariCP pool stays free.
- * @param prefetch Number of claimed jobs that may wait for a free slot. Default: adapted to the duration of jobs.
+ * @param prefetch Number of claimed jobs that may wait for a free slot, at most 10,000; they wait here even if other nodes are
+ *     idle. Default: adapted to the duration of jobs.
  * @param pollInterval Interval at which the worker polls for jobs if no wake-up arrives.
  * @param claiming Whether workers share the jobs by claiming them. If false, this node must be the only worker; while there is another
  *     one, it runs no jobs and is not ready.
@@ -43,9 +45,12 @@ public record WorkerProperties(
     /** The name of the default executor. */
     public static final String DEFAULT_EXECUTOR = "default";
 
+    private static final int MOST_PREFETCHED = 10_000;
+
     public WorkerProperties {
         atLeast(1, "worker.max-concurrent-jobs", maxConcurrentJobs);
         atLeast(0, "worker.prefetch", prefetch);
+        atMost(MOST_PREFETCHED, "worker.prefetch", prefetch);
         positive("worker.poll-interval", pollInterval);
         Map<String, Executor> known = Collections.unmodifiableMap(new TreeMap<>(executors));
         require(

@@ -46,6 +46,7 @@ public class ClusterPropertiesTests {
             worker.executors.default.max-concurrent-jobs=3 | forge.cluster.worker.executors.default ([default]) is built in
             job.backoff.multiplier=Infinity           | forge.cluster.job.backoff.multiplier (Infinity) must be at least 1
             control-connections=0                     | forge.cluster.control-connections (0) must be at least 1
+            control-connections=21                    | forge.cluster.control-connections (21) must be at most 20
             schema.name=                              | forge.cluster.schema.name () must not be blank
             direct-connection.username=app            | forge.cluster.direct-connection.username (app) needs forge.cluster.direct-connection.url
             node.id=                                  | forge.cluster.node.id () must not be blank
@@ -71,6 +72,7 @@ public class ClusterPropertiesTests {
             leader.lease-duration=7s                  | forge.cluster.leader.lease-duration (7s) must be shorter than the 7s after which the server releases the locks of a lost session
             worker.max-concurrent-jobs=0              | forge.cluster.worker.max-concurrent-jobs (0) must be at least 1
             worker.prefetch=-1                        | forge.cluster.worker.prefetch (-1) must be at least 0
+            worker.prefetch=10001                     | forge.cluster.worker.prefetch (10001) must be at most 10000
             worker.poll-interval=0s                   | forge.cluster.worker.poll-interval (0s) must be longer than zero
             worker.executors.gpu.max-concurrent-jobs=0 | forge.cluster.worker.executors.gpu.max-concurrent-jobs (0) must be at least 1
             worker.default-executor=gpu               | forge.cluster.worker.default-executor (gpu) is not an executor
