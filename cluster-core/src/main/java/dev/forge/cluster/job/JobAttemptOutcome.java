@@ -21,7 +21,10 @@ public record JobAttemptOutcome(Kind kind, @Nullable Throwable failure) {
         RETRIED,
         /** The job has failed permanently. */
         FAILED,
-        /** The attempt was interrupted because the node drains, or its transaction could not begin; the job runs again. */
+        /**
+         * The job runs again: the attempt was interrupted because the node drains, its transaction could not begin, or a call for
+         * several jobs failed.
+         */
         RETURNED,
         /** The job was no longer this node's, and the result was discarded. */
         LOST

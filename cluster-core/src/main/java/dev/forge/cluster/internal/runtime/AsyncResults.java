@@ -3,12 +3,14 @@
 package dev.forge.cluster.internal.runtime;
 
 import dev.forge.cluster.job.PermanentJobFailure;
+import java.util.List;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Flow;
 import java.util.concurrent.Future;
 import org.jspecify.annotations.Nullable;
+import org.springframework.core.ResolvableType;
 import org.springframework.util.ClassUtils;
 
 /**
@@ -32,6 +34,26 @@ public final class AsyncResults {
                 || CompletionStage.class.isAssignableFrom(type)
                 || Flow.Publisher.class.isAssignableFrom(type)
                 || (REACTIVE && ReactiveResults.isReactive(type));
+    }
+
+    /** Returns the type of the value that is waited for, {@code List} for a reactive type of many values; or the type itself. */
+    public static ResolvableType valueType(ResolvableType type) {
+        ResolvableType value = type;
+        for (int depth = 0; depth < MAX_DEPTH; depth++) {
+            Class<?> known = value.toClass();
+            if (CompletionStage.class.isAssignableFrom(known)) {
+                value = value.as(CompletionStage.class).getGeneric();
+            } else if (Future.class.isAssignableFrom(known)) {
+                value = value.as(Future.class).getGeneric();
+            } else if (!isAsync(known)) {
+                return value;
+            } else if (REACTIVE && ReactiveResults.isSingle(known)) {
+                value = value.getGeneric();
+            } else {
+                return ResolvableType.forClass(List.class);
+            }
+        }
+        return value;
     }
 
     /** Returns whether a value has to be waited for. */

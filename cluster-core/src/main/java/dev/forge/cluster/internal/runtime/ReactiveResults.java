@@ -30,6 +30,12 @@ final class ReactiveResults {
                 || ReactiveAdapterRegistry.getSharedInstance().getAdapter(type) != null;
     }
 
+    /** Returns whether a reactive type has at most one value. */
+    static boolean isSingle(Class<?> type) {
+        ReactiveAdapter adapter = ReactiveAdapterRegistry.getSharedInstance().getAdapter(type);
+        return adapter != null && !adapter.isMultiValue();
+    }
+
     /**
      * Subscribes to a reactive type. Cancelling the future cancels the subscription.
      *

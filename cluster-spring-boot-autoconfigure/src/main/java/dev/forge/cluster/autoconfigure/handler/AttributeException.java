@@ -5,7 +5,7 @@ package dev.forge.cluster.autoconfigure.handler;
 import java.io.Serial;
 import org.jspecify.annotations.Nullable;
 
-/** An attribute of an annotation is invalid; carries the action that the start-up failure prints. */
+/** An annotation is invalid, or its method is; carries the action that the start-up failure prints. */
 public final class AttributeException extends IllegalArgumentException {
 
     @Serial
@@ -27,7 +27,11 @@ public final class AttributeException extends IllegalArgumentException {
                 cause);
     }
 
-    /** Returns the action: that of the attribute if it is invalid, otherwise the given one for the method. */
+    public static AttributeException withAction(String message, String action) {
+        return new AttributeException(message, action, null);
+    }
+
+    /** Returns the action of the failure if it has one, otherwise the given one. */
     public static String action(RuntimeException failure, String aboutTheMethod) {
         return failure instanceof AttributeException attribute ? attribute.action : aboutTheMethod;
     }

@@ -3,10 +3,13 @@
 package dev.forge.cluster.autoconfigure.job;
 
 import dev.forge.cluster.autoconfigure.handler.AnnotatedMethods;
+import dev.forge.cluster.autoconfigure.handler.AttributeException;
 import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobContext;
 import java.lang.reflect.Method;
+import java.lang.reflect.ParameterizedType;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.Arrays;
@@ -36,21 +39,24 @@ final class BulkTargets {
         boolean[] contexts = new boolean[method.getParameterCount()];
         for (int i = 0; i < contexts.length; i++) {
             Type type = GenericTypeResolver.resolveType(method.getGenericParameterTypes()[i], found.type());
-            ResolvableType list = ResolvableType.forType(type);
-            if (list.toClass() != List.class || !list.hasGenerics()) {
-                throw signature(method);
+            // Without its type argument, a payload would be a Map, whatever the handler expects.
+            if (!(type instanceof ParameterizedType list) || list.getRawType() != List.class) {
+                throw parameters(method);
             }
-            contexts[i] = list.getGeneric().toClass() == JobContext.class;
+            Type element = list.getActualTypeArguments()[0];
+            // Kotlin compiles List<JobContext> to List<? extends JobContext>.
+            contexts[i] = ResolvableType.forType(element).toClass() == JobContext.class;
             if (!contexts[i]) {
                 if (payloads != null) {
-                    throw signature(method);
+                    throw parameters(method);
                 }
-                payloads = list.getGeneric().getType();
+                payloads = element;
             }
         }
         if (payloads == null || contexts.length > 2) {
-            throw signature(method);
+            throw parameters(method);
         }
+        requireResults(method, found.type());
         AnnotatedMethods.Call call = found.call(beans);
         JobHandler.BulkCode code = (values, jobs) -> {
             @Nullable Object[] arguments = new @Nullable Object[contexts.length];
@@ -62,26 +68,37 @@ final class BulkTargets {
         return new JobHandler.Target(
                 payloads,
                 transaction,
-                (payload, context) -> single(code, payload, context),
+                (payload, context) -> {
+                    Object returned = code.run(Collections.singletonList(payload), List.of(context));
+                    List<?> results = JobHandler.Bulk.results(
+                            transaction == null ? AsyncResults.await(returned) : AsyncResults.requireFinished(returned),
+                            1);
+                    return results.isEmpty() ? null : results.get(0);
+                },
                 new JobHandler.Bulk(size.jobs, size.patience, code),
                 found.place());
     }
 
-    private static @Nullable Object single(JobHandler.BulkCode code, @Nullable Object payload, JobContext context)
-            throws Throwable {
-        Object returned = code.run(Collections.singletonList(payload), List.of(context));
-        if (returned instanceof List<?> results) {
-            if (results.size() != 1) {
-                throw new IllegalStateException("the handler returned %d results for 1 job".formatted(results.size()));
-            }
-            return results.get(0);
-        }
-        return returned;
+    private static IllegalArgumentException parameters(Method method) {
+        return AttributeException.withAction(
+                "with batchSize it takes a List of payloads, and optionally a List<JobContext>, but it has the parameters "
+                        + Arrays.toString(method.getGenericParameterTypes()),
+                "Declare it like void %s(List<Document> documents, List<JobContext> jobs), or remove batchSize."
+                        .formatted(method.getName()));
     }
 
-    private static IllegalArgumentException signature(Method method) {
-        return new IllegalArgumentException(
-                "with batchSize it takes a List of payloads, and optionally a List<JobContext>, but it has the parameters "
-                        + Arrays.toString(method.getGenericParameterTypes()));
+    /** Rejects results that no call could assign to its jobs: each call would fail after its work is done. */
+    private static void requireResults(Method method, Class<?> type) {
+        Class<?> value = AsyncResults.valueType(ResolvableType.forMethodReturnType(method, type))
+                .toClass();
+        boolean isNothing = value == void.class || value == Void.class;
+        // Object is what is known of a wildcard.
+        boolean isPerhapsList = List.class.isAssignableFrom(value) || value.isAssignableFrom(List.class);
+        if (!isNothing && !isPerhapsList) {
+            throw AttributeException.withAction(
+                    "with batchSize it returns nothing, or a List with a result or an Outcome for each job, but it returns "
+                            + method.getGenericReturnType(),
+                    "Return void or a List, or remove batchSize.");
+        }
     }
 }

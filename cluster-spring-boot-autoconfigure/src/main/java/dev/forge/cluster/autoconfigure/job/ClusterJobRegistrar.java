@@ -94,7 +94,7 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
                 text -> {
                     int size = Integer.parseInt(text);
                     if (size < 1 || size > MOST_TOGETHER) {
-                        throw new IllegalArgumentException("it must be between 1 and " + MOST_TOGETHER);
+                        throw new IllegalArgumentException("must be between 1 and " + MOST_TOGETHER);
                     }
                     return size;
                 },
@@ -108,8 +108,7 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
                 text -> {
                     Duration wait = DurationStyle.detectAndParse(text);
                     if (wait.isNegative() || wait.compareTo(LONGEST_WAIT) > 0) {
-                        throw new IllegalArgumentException(
-                                "it must be between 0 and " + LONGEST_WAIT.toSeconds() + "s");
+                        throw new IllegalArgumentException("must be between 0 and " + LONGEST_WAIT.toSeconds() + "s");
                     }
                     return wait;
                 },
@@ -119,7 +118,9 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
 
     private JobHandler.Target target(AnnotatedMethods.Found<ClusterJob> found) {
         if (!attributes.text(found.annotation().batchWait()).isEmpty()) {
-            throw new IllegalArgumentException("batchWait needs a batchSize of more than 1");
+            throw AttributeException.withAction(
+                    "batchWait needs a batchSize of more than 1",
+                    "Set batchSize and take a List of payloads, or remove batchWait.");
         }
         AnnotatedMethods.Call call = found.call(beans);
         Method method = found.method();

@@ -4,15 +4,20 @@ package dev.forge.cluster.autoconfigure.metrics;
 
 import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.job.JobAttemptOutcome.Kind;
+import io.micrometer.core.instrument.Clock;
 import io.micrometer.core.instrument.Counter;
+import io.micrometer.core.instrument.DistributionSummary;
 import io.micrometer.core.instrument.Meter;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Timer;
 import io.micrometer.core.instrument.config.MeterFilter;
 import java.time.Duration;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
+import java.util.concurrent.TimeUnit;
 
 /** Timers and counters of the jobs on this node, tagged by the names of its handlers and never by ids. */
 public final class JobMeters implements JobMonitor {
@@ -39,6 +44,11 @@ public final class JobMeters implements JobMonitor {
     private final BoundedTag crons = new BoundedTag(1_000);
     // Cached, because a look-up in the registry builds the id of the meter each time.
     private final ConcurrentMap<String, Timer> waits = new ConcurrentHashMap<>();
+    private final ConcurrentMap<Call, Timer> calls = new ConcurrentHashMap<>();
+    private final ConcurrentMap<String, DistributionSummary> sizes = new ConcurrentHashMap<>();
+
+    /** The tags of a call for many jobs. */
+    private record Call(String job, String result) {}
 
     public JobMeters(MeterRegistry registry, String cluster) {
         this.registry = registry;
@@ -59,6 +69,45 @@ public final class JobMeters implements JobMonitor {
                                 .tag("job", job)
                                 .register(registry))
                 .record(waited);
+    }
+
+    /** Records a call for many jobs once. The meters of attempts have its duration for each of its jobs. */
+    @Override
+    public void observeTogether(List<? extends Attempt> attempts, Runnable run) {
+        Clock clock = registry.config().clock();
+        long start = clock.monotonicTime();
+        try {
+            run.run();
+        } finally {
+            long took = clock.monotonicTime() - start;
+            String name = attempts.get(0).job().name();
+            calls.computeIfAbsent(new Call(name, result(attempts)), this::timer).record(took, TimeUnit.NANOSECONDS);
+            sizes.computeIfAbsent(
+                            name,
+                            job -> DistributionSummary.builder("forge.cluster.job.calls.size")
+                                    .description("Jobs per call of a handler that takes many at a time")
+                                    .tag("cluster", cluster)
+                                    .tag("job", job)
+                                    .register(registry))
+                    .record(attempts.size());
+        }
+    }
+
+    private static String result(List<? extends Attempt> attempts) {
+        if (attempts.stream().anyMatch(attempt -> attempt.outcome() != Kind.RETURNED)) {
+            return "ended";
+        }
+        return attempts.get(0).failure() == null ? "returned" : "split";
+    }
+
+    private Timer timer(Call call) {
+        return Timer.builder("forge.cluster.job.calls")
+                .description(
+                        "Duration of calls for two or more jobs; those of a call that was split ran one by one after it")
+                .tag("cluster", cluster)
+                .tag("job", call.job)
+                .tag("result", call.result)
+                .register(registry);
     }
 
     @Override

@@ -118,8 +118,8 @@ class ClusterHealthTests {
                             .containsEntry(
                                     "executors",
                                     Map.of(
-                                            "default", Map.of("slots", 10, "jobs", 0),
-                                            "narrow", Map.of("slots", 2, "jobs", 0)));
+                                            "default", Map.of("slots", 10, "busy", 0, "jobs", 0),
+                                            "narrow", Map.of("slots", 2, "busy", 0, "jobs", 0)));
                 });
         runner().withPropertyValues("forge.cluster.node.roles=scheduler").run(context -> {
             assertThat(health(context, "workers").getStatus()).isEqualTo(Status.UP);

@@ -12,9 +12,14 @@ import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.Outcome;
 import dev.forge.cluster.test.TestDatabase;
+import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -24,6 +29,8 @@ import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.transaction.annotation.Transactional;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
 
 /** Handlers that take many jobs at a time. */
 class BulkHandlerTests extends AbstractHandlerTests {
@@ -129,6 +136,33 @@ class BulkHandlerTests extends AbstractHandlerTests {
         void impossible(List<Document> one, List<Document> two) {}
     }
 
+    @SuppressWarnings("rawtypes")
+    static class RawList {
+        @ClusterJob(batchSize = 2)
+        void impossible(List documents) {}
+    }
+
+    static class OneOutcome {
+        @ClusterJob(batchSize = 2)
+        Outcome impossible(List<Document> documents) {
+            return Outcome.complete();
+        }
+    }
+
+    static class FutureText {
+        @ClusterJob(batchSize = 2)
+        CompletableFuture<String> impossible(List<Document> documents) {
+            return CompletableFuture.completedFuture("");
+        }
+    }
+
+    static class MonoOutcome {
+        @ClusterJob(batchSize = 2)
+        Mono<Outcome> impossible(List<Document> documents) {
+            return Mono.empty();
+        }
+    }
+
     static class TooMany {
         @ClusterJob(batchSize = 1_001)
         void impossible(List<Document> documents) {}
@@ -146,13 +180,91 @@ class BulkHandlerTests extends AbstractHandlerTests {
 
     static Stream<Arguments> impossible() {
         String lists = "with batchSize it takes a List of payloads, and optionally a List<JobContext>";
+        String results = "with batchSize it returns nothing, or a List with a result or an Outcome for each job";
         return Stream.of(
                 Arguments.of(NoList.class, lists),
                 Arguments.of(OnlyContexts.class, lists),
                 Arguments.of(TwoLists.class, lists),
-                Arguments.of(TooMany.class, "batchSize (1001): it must be between 1 and 1000"),
-                Arguments.of(TooPatient.class, "batchWait (11s): it must be between 0 and 10s"),
+                Arguments.of(RawList.class, lists),
+                Arguments.of(OneOutcome.class, results),
+                Arguments.of(FutureText.class, results),
+                Arguments.of(MonoOutcome.class, results),
+                Arguments.of(TooMany.class, "batchSize (1001): must be between 1 and 1000"),
+                Arguments.of(TooPatient.class, "batchWait (11s): must be between 0 and 10s"),
                 Arguments.of(WaitAlone.class, "batchWait needs a batchSize of more than 1"));
+    }
+
+    static class Futures {
+        @ClusterJob(batchSize = 2)
+        CompletableFuture<List<Document>> futureList(List<Document> documents) {
+            return CompletableFuture.completedFuture(documents);
+        }
+
+        @ClusterJob(batchSize = 2)
+        CompletionStage<Void> futureOfNothing(List<Document> documents) {
+            return CompletableFuture.completedFuture(null);
+        }
+
+        @ClusterJob(batchSize = 2)
+        CompletionStage<?> futureOfAnything(List<Document> documents) {
+            return CompletableFuture.completedFuture(null);
+        }
+
+        @ClusterJob(batchSize = 2)
+        Collection<Outcome> collection(List<? extends JobContext> jobs, List<? extends Document> documents) {
+            return new ArrayList<>();
+        }
+
+        @ClusterJob(batchSize = 2)
+        Flux<Outcome> manyValues(List<Document> documents) {
+            return Flux.empty();
+        }
+
+        @ClusterJob(batchSize = 2)
+        Mono<Void> nothing(List<Document> documents) {
+            return Mono.empty();
+        }
+
+        @ClusterJob(batchSize = 2)
+        List<Outcome> list(List<Document> documents) {
+            return new ArrayList<>();
+        }
+    }
+
+    @Test
+    void results_may_be_a_list_nothing_or_a_future_of_these() {
+        runner().withBean(Futures.class).run(context -> assertThat(context).hasNotFailed());
+    }
+
+    static class Unchecked {
+        @ClusterJob(batchSize = 2, batchWait = "10s", maxAttempts = 2)
+        Object unchecked(List<Document> documents) {
+            SIZES.add(documents.size());
+            return "done";
+        }
+    }
+
+    @Test
+    void result_that_fits_no_job_fails_the_jobs_instead_of_running_them_again() {
+        runner().withBean(Unchecked.class).run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            List<UUID> ids = jobs.enqueueAll(List.of(new Document(1), new Document(2))).stream()
+                    .map(EnqueuedJob::id)
+                    .toList();
+            assertThat(ids).allSatisfy(id -> {
+                JobInfo job = ended(context, id);
+                assertThat(job.status()).isEqualTo(JobStatus.FAILED);
+                assertThat(job.lastError()).contains("for 2 jobs it returned java.lang.String");
+            });
+            assertThat(SIZES).containsExactly(2);
+        });
+    }
+
+    @Test
+    void start_up_failure_says_how_to_declare_the_method() {
+        runner().withBean(NoList.class)
+                .run(context -> assertThat(refusal(context.getStartupFailure()).action())
+                        .contains("void impossible(List<Document> documents, List<JobContext> jobs)"));
     }
 
     @ParameterizedTest

@@ -10,6 +10,7 @@ import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import io.micrometer.core.instrument.DistributionSummary;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.observation.GlobalObservationConvention;
 import io.micrometer.observation.Observation;
@@ -108,6 +109,49 @@ class JobTimersTests {
         Set<String> timed = metersOf(runner(), true);
         Set<String> observed = metersOf(runner().withBean(Ignoring.class), false);
         assertThat(timed).isEqualTo(observed).hasSize(7);
+    }
+
+    static class Batches {
+        @ClusterJob(batchSize = 3, batchWait = "10s")
+        void successful(List<Integer> numbers) {}
+
+        @ClusterJob(batchSize = 3, batchWait = "10s")
+        void failing(List<Integer> numbers) {
+            if (numbers.size() > 1) {
+                throw new IllegalStateException("too many");
+            }
+        }
+    }
+
+    @Test
+    void call_for_many_jobs_is_recorded_once() {
+        runner().withBean(Batches.class).run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            for (int i = 0; i < 3; i++) {
+                jobs.enqueueNamed("successful", i);
+                jobs.enqueueNamed("failing", i);
+            }
+            MeterRegistry registry = context.getBean(MeterRegistry.class);
+            await().until(() -> attempts(registry) == 9);
+            await().untilAsserted(() -> {
+                assertThat(calls(registry, "successful", "ended")).isOne();
+                assertThat(calls(registry, "failing", "split")).isOne();
+                for (String job : List.of("successful", "failing")) {
+                    DistributionSummary sizes = registry.get("forge.cluster.job.calls.size")
+                            .tag("job", job)
+                            .summary();
+                    assertThat(sizes.count()).isOne();
+                    assertThat(sizes.max()).isEqualTo(3);
+                }
+            });
+        });
+    }
+
+    private static long calls(MeterRegistry registry, String job, String result) {
+        return registry.get("forge.cluster.job.calls")
+                .tags("job", job, "result", result)
+                .timer()
+                .count();
     }
 
     static Stream<Named<UnaryOperator<ApplicationContextRunner>>> otherUses() {

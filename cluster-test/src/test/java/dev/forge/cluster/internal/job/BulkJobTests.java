@@ -419,6 +419,42 @@ class BulkJobTests extends JobFixture {
     }
 
     @Test
+    void jobs_that_wait_to_run_one_by_one_are_marked_as_running() throws Exception {
+        var occupied = new CountDownLatch(1);
+        var vacate = new CountDownLatch(1);
+        var alone = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        work.on("other", context -> {
+            occupied.countDown();
+            until(vacate);
+        });
+        work.onMany(index(false), 3, PATIENCE, (payloads, contexts) -> {
+            if (payloads.size() > 1) {
+                throw new IllegalStateException("only one by one");
+            }
+            alone.countDown();
+            until(go);
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        member.jobs().enqueueNamed("other", null);
+        until(occupied);
+        List<UUID> ids = enqueue(member, 3);
+        await().until(() ->
+                ids.stream().allMatch(id -> member.jobs().find(id).orElseThrow().status() == JobStatus.CLAIMED));
+        vacate.countDown();
+        until(alone);
+        try {
+            // Otherwise the sweeper would take them after forge.cluster.job.claim-start-timeout.
+            await().until(() -> ids.stream()
+                    .allMatch(id -> member.jobs().find(id).orElseThrow().status() == JobStatus.RUNNING));
+        } finally {
+            go.countDown();
+        }
+        ids.forEach(id -> assertCompletedAtFirstAttempt(member.ended(id)));
+    }
+
+    @Test
     void drain_returns_jobs_that_wait_to_run_one_by_one() throws Exception {
         var inside = new CountDownLatch(1);
         var go = new CountDownLatch(1);

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.job.handler;
 import dev.forge.cluster.BackoffStrategy;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.PermanentJobFailure;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.List;
@@ -104,7 +105,30 @@ public record JobHandler(
      * @param size the largest number of jobs per call
      * @param patience how long a call waits for more jobs
      */
-    public record Bulk(int size, Duration patience, BulkCode code) {}
+    public record Bulk(int size, Duration patience, BulkCode code) {
+
+        /**
+         * Returns a result for each job, or none at all.
+         *
+         * @param returned what the method returned, or the value of the future that it returned
+         * @throws PermanentJobFailure if that cannot be assigned to the jobs
+         */
+        public static List<?> results(@Nullable Object returned, int jobs) {
+            if (returned == null) {
+                return List.of();
+            }
+            if (returned instanceof List<?> results && results.size() == jobs) {
+                return results;
+            }
+            throw new PermanentJobFailure(
+                    "a call for many jobs must return nothing, or a List with a result or an Outcome for each job; for %d jobs it returned %s"
+                            .formatted(
+                                    jobs,
+                                    returned instanceof List<?> results
+                                            ? "%d results".formatted(results.size())
+                                            : returned.getClass().getName()));
+        }
+    }
 
     /** Calls the method for many jobs. */
     @FunctionalInterface

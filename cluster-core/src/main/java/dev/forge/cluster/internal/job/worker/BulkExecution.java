@@ -12,6 +12,7 @@ import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobInterceptor;
+import dev.forge.cluster.job.PermanentJobFailure;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -20,6 +21,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.MDC;
@@ -98,7 +100,7 @@ final class BulkExecution {
         String name = jobs.get(0).name();
         if (single != null && reported.add(name)) {
             log.warn(
-                    "Jobs {}: they run one by one, because the interceptor {} does not implement BulkJobInterceptor",
+                    "Job {}: its jobs run one by one, because the interceptor {} does not implement BulkJobInterceptor",
                     name,
                     single.getClass().getName());
         }
@@ -147,6 +149,8 @@ final class BulkExecution {
 
     /** Runs jobs one by one, and returns those that are left when the node drains or no transaction can begin. */
     private void runApart(List<RunningJob> apart) {
+        // Otherwise the sweeper would take those that wait for minutes for jobs that were claimed and forgotten.
+        apart.forEach(running -> running.waitInSlot(node.nanos()));
         for (int i = 0; i < apart.size(); i++) {
             RunningJob next = apart.get(i);
             boolean isUnable = i > 0 && next.handler().isTransactional() && parts.transactional.isUnable();
@@ -189,9 +193,9 @@ final class BulkExecution {
         } catch (Throwable e) {
             // A failing observation must not decide how the jobs end.
             log.warn(
-                    "{} jobs {}: observation failed; the jobs are not affected",
-                    started.size(),
+                    "Job {}: observation of a call for {} jobs failed; the jobs are not affected",
                     started.get(0).name(),
+                    started.size(),
                     e);
         }
         if (!attempt.made) {
@@ -234,19 +238,39 @@ final class BulkExecution {
             }
             if (failure instanceof TransactionalAttempt.InDoubt) {
                 // They may be committed; if they are, they are not returned. The attempt counts, because one of the
-                // jobs may be the
-                // cause: a transaction whose commit ends its session would be repeated for ever.
+                // jobs may be the cause: a transaction whose commit ends its session would be repeated for ever.
                 String reason = ErrorText.storable(failure);
                 started.forEach(
                         running -> giveBack(running, running.returnedAsSuspect(UNCONFIRMED_PAUSE, reason, false)));
                 return true;
             }
+            if (started.stream().noneMatch(running -> running.stopReason() == Stop.DRAIN)) {
+                started.forEach(running -> running.ended(Kind.RETURNED, failure));
+            }
             log.info(
-                    "{} jobs {}: their common attempt failed, so they run one by one: {}",
-                    started.size(),
+                    "Job {}: a call for {} jobs failed, so they run one by one: {}{}",
                     started.get(0).name(),
+                    started.size(),
+                    whyStopped(),
                     ErrorText.brief(failure));
             return false;
+        }
+
+        /** Returns why the call was interrupted, for the log; empty if it was not. */
+        private String whyStopped() {
+            for (RunningJob running : started) {
+                Stop reason = running.stopReason();
+                if (reason != null) {
+                    return switch (reason) {
+                        case TIMEOUT ->
+                            "it took longer than %s: "
+                                    .formatted(running.limits().timeout());
+                        case DRAIN -> "this node drains: ";
+                        case LOST -> "job %s was cancelled or lost: ".formatted(running.id());
+                    };
+                }
+            }
+            return "";
         }
     }
 
@@ -258,21 +282,34 @@ final class BulkExecution {
     private void attempt(List<Item> items, List<RunningJob> started) throws Throwable {
         JobHandler.Transaction transaction = started.get(0).handler().target().transaction();
         if (transaction != null) {
-            parts.transactional.runTogether(started, transaction, () -> finishes(started, call(items, started)));
+            parts.transactional.runTogether(
+                    started,
+                    transaction,
+                    () -> finishes(started, JobHandler.Bulk.results(call(items, started), started.size())));
             started.forEach(parts.finisher::settleWritten);
             return;
         }
-        List<?> results = call(items, started);
+        Object returned = call(items, started);
+        List<?> results;
+        try {
+            results = JobHandler.Bulk.results(returned, started.size());
+        } catch (PermanentJobFailure e) {
+            // The handler has done its work for all jobs; one by one it would do it again.
+            started.forEach(running -> endAlone(running, () -> parts.results.ofFailure(running, e)));
+            return;
+        }
         for (int i = 0; i < started.size(); i++) {
-            endAlone(started.get(i), results.isEmpty() ? null : results.get(i));
+            RunningJob running = started.get(i);
+            Object result = results.isEmpty() ? null : results.get(i);
+            endAlone(running, () -> parts.results.ofReturn(running, result));
         }
     }
 
     /** Ends a job without a transaction. Whatever fails here concerns this job only: the handler has done its work for all of them. */
-    private void endAlone(RunningJob running, @Nullable Object result) {
+    private void endAlone(RunningJob running, Supplier<Finish> end) {
         Finish finish;
         try {
-            finish = parts.results.ofReturn(running, result);
+            finish = end.get();
         } catch (Throwable e) {
             finish = parts.results.ofFailure(running, e);
         }
@@ -294,8 +331,8 @@ final class BulkExecution {
         return finishes;
     }
 
-    /** Calls the handler; returns a result for each job, or none at all. */
-    private List<?> call(List<Item> items, List<RunningJob> started) throws Throwable {
+    /** Calls the handler; returns what it returned, or the value of its future. */
+    private @Nullable Object call(List<Item> items, List<RunningJob> started) throws Throwable {
         var payloads = new ArrayList<@Nullable Object>(items.size());
         items.forEach(item -> payloads.add(item.payload));
         Object returned = parts.interceptors.callTogether(payloads, started);
@@ -303,19 +340,7 @@ final class BulkExecution {
                 ? AsyncResults.requireFinished(returned)
                 : AsyncResults.await(returned);
         started.forEach(this::requireInTime);
-        if (result == null) {
-            return List.of();
-        }
-        if (!(result instanceof List<?> list && list.size() == started.size())) {
-            throw new IllegalStateException(
-                    "the handler must return nothing, or a list with one result or Outcome for each of the %d jobs; it returned %s"
-                            .formatted(
-                                    started.size(),
-                                    result instanceof List<?> list
-                                            ? list.size() + " results"
-                                            : result.getClass().getName()));
-        }
-        return list;
+        return result;
     }
 
     private void requireInTime(RunningJob running) {

@@ -117,12 +117,13 @@ final class Claimer {
         lanes.forEach(lane -> lane.executor.throttle(whether));
     }
 
-    /** Returns the slots and jobs of each lane. */
+    /** Returns the slots, the occupied ones and the jobs of each lane. */
     Map<String, Map<String, Integer>> lanes() {
         var usage = new LinkedHashMap<String, Map<String, Integer>>();
         lanes.forEach(lane -> {
             var numbers = new LinkedHashMap<String, Integer>();
             numbers.put("slots", lane.executor.slots());
+            numbers.put("busy", lane.executor.busy());
             numbers.put("jobs", lane.executor.inFlight());
             usage.put(lane.executor.name(), numbers);
         });

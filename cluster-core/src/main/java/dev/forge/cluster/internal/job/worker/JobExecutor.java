@@ -110,8 +110,14 @@ final class JobExecutor {
         throttled = whether;
     }
 
+    /** Returns the number of jobs that run or wait for a slot. */
     int inFlight() {
         return inFlight.get();
+    }
+
+    /** Returns the number of occupied slots. */
+    int busy() {
+        return waiting.runningCalls();
     }
 
     /** Returns the number of slots that have a thread, or can have one as far as is known. */

@@ -73,6 +73,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     private volatile long startedAt;
     private volatile boolean marked;
     private volatile boolean together;
+    private volatile boolean waitsInSlot;
     private volatile boolean ending;
     private volatile boolean returning;
     private volatile boolean endUnconfirmed;
@@ -380,9 +381,16 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         confirmedAt = sentAt;
     }
 
-    /** Returns whether the job runs without having the status running in the table. */
+    /** Records that the job waits for other jobs of its call, which run one by one: it counts as started, and is marked as running. */
+    void waitInSlot(long now) {
+        startedAt = now;
+        waitsInSlot = true;
+    }
+
+    /** Returns whether the job occupies a slot without having the status running in the table. */
     boolean isUnmarked() {
-        return !marked && stage.get() == Stage.STARTED;
+        Stage current = stage.get();
+        return !marked && (current == Stage.STARTED || (waitsInSlot && current == Stage.QUEUED));
     }
 
     void marked() {

@@ -247,6 +247,11 @@ final class WaitingJobs {
         return running.decrementAndGet() + size.get();
     }
 
+    /** Returns the number of calls that run. */
+    int runningCalls() {
+        return running.get();
+    }
+
     /** Returns the number of calls that wait for a slot. */
     int waitingCalls() {
         return waitingCalls.get();
