@@ -181,16 +181,11 @@ public final class JobSlots implements NodeComponent {
     private static String warning(Demand demand, int held, Pool pool) {
         // There is at least one slot.
         String orLower = held == 1 ? "" : ", or lower " + keys(demand);
-        return ("Transactional jobs, runs of crons and steps of workflows may hold %s at once, but the pool '%s' has"
+        String mayHold = held == 1 ? "may hold a connection" : "may hold %d connections at once".formatted(held);
+        return ("Transactional jobs, runs of crons and steps of workflows %s, but the pool '%s' has"
                         + " %d at most, of which %d should stay free: requests and health checks may wait for a connection"
                         + " until they time out. Raise spring.datasource.hikari.maximum-pool-size to %d%s.")
-                .formatted(
-                        held == 1 ? "a connection" : held + " connections",
-                        pool.name,
-                        pool.size,
-                        pool.free(),
-                        sizeFor(held),
-                        orLower);
+                .formatted(mayHold, pool.name, pool.size, pool.free(), sizeFor(held), orLower);
     }
 
     /** Returns the settings that decide how many connections are held. */
