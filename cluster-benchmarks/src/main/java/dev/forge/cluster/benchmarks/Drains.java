@@ -15,8 +15,8 @@ final class Drains {
 
     private Drains() {}
 
-    /** The time each contestant runs before it is measured. The JIT compiler is busy for 100,000 transactional jobs or more. */
-    static final Duration WARM_UP = Duration.ofSeconds(20);
+    /** The time each contestant runs before it is measured. The JIT compiler is busy for 150,000 transactional jobs or more. */
+    static final Duration WARM_UP = Duration.ofSeconds(40);
 
     /** Measures all contestants in turn, after warm-up drains that keep JIT compilation out of the figures. */
     static Rounds measure(Server server, List<Contestant> all) {
