@@ -24,6 +24,7 @@ import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Future;
 import org.jspecify.annotations.Nullable;
+import org.springframework.beans.factory.DisposableBean;
 import org.springframework.context.event.EventListener;
 import org.springframework.dao.DataAccessException;
 import org.springframework.scheduling.TaskScheduler;
@@ -33,7 +34,7 @@ import org.springframework.transaction.TransactionException;
  * Gauges of the cluster. Only the metrics_aggregator publishes cluster-wide gauges, and removes them when it no longer leads;
  * otherwise a sum over all nodes would count everything several times.
  */
-public final class ClusterMetrics {
+public final class ClusterMetrics implements DisposableBean {
 
     private static final Duration COUNT_INTERVAL = Duration.ofSeconds(10);
     private static final int MOST_LOGINS = 200_000;
@@ -228,6 +229,17 @@ public final class ClusterMetrics {
                     .register(registry);
             return true;
         });
+    }
+
+    /**
+     * Removes the meters of the cluster. They refer to the application, and other code may keep the registry: Micrometer's metrics
+     * of Logback do so after the end of the application.
+     */
+    @Override
+    public void destroy() {
+        registry.getMeters().stream()
+                .filter(meter -> meter.getId().getName().startsWith("forge.cluster."))
+                .forEach(registry::remove);
     }
 
     private double count(String status) {

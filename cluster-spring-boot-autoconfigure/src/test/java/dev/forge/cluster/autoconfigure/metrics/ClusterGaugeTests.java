@@ -50,6 +50,21 @@ class ClusterGaugeTests {
     }
 
     @Test
+    void application_that_has_ended_leaves_no_meters_that_refer_to_it() {
+        var meters = new SimpleMeterRegistry();
+        TestApplications.on(database)
+                // Its owner closes it: somebody else may keep the registry.
+                .withBean(MeterRegistry.class, () -> meters, bean -> bean.setDestroyMethodName(""))
+                .withConfiguration(AutoConfigurations.of(ClusterMetricsAutoConfiguration.class))
+                .run(context ->
+                        assertThat(meters.find("forge.cluster.leader").gauges()).isNotEmpty());
+
+        assertThat(meters.getMeters())
+                .extracting(meter -> meter.getId().getName())
+                .noneMatch(name -> name.startsWith("forge."));
+    }
+
+    @Test
     void cluster_wide_gauges_exist_only_on_the_metrics_aggregator() {
         database.jdbc().sql("""
                 INSERT INTO forge_state (state_key, state_value, expires_at)
