@@ -232,13 +232,16 @@ public final class ClusterMetrics implements DisposableBean {
     }
 
     /**
-     * Removes the meters of the cluster. They refer to the application, and other code may keep the registry: Micrometer's metrics
-     * of Logback do so after the end of the application.
+     * Removes the gauges of this cluster. They refer to the application, and other code may keep the registry: Micrometer's metrics
+     * of Logback do so after the end of the application. Counters and timers refer to nothing, and a registry that outlives the
+     * application may still publish them.
      */
     @Override
     public void destroy() {
         registry.getMeters().stream()
-                .filter(meter -> meter.getId().getName().startsWith("forge.cluster."))
+                .filter(meter -> meter instanceof Gauge
+                        && meter.getId().getName().startsWith("forge.cluster.")
+                        && cluster.equals(meter.getId().getTag("cluster")))
                 .forEach(registry::remove);
     }
 
