@@ -191,7 +191,7 @@ final class ClaimPart implements Part {
         final List<Double> markedLooks = new ArrayList<>();
         final List<Double> claims = new ArrayList<>();
         private final Place place;
-        private Queue queue = new Queue("", "", 0);
+        private Queue queue = Queue.ungrouped("", "", 0);
         private Mark mark = JobQueueStore.UNMARKED;
 
         Turn(Place place) {

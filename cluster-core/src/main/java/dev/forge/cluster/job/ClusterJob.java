@@ -88,6 +88,45 @@ public @interface ClusterJob {
      */
     String batchWait() default "";
 
+    /**
+     * The group of a job, as a SpEL expression over {@code #payload}: {@code #payload.customer}. {@link JobOptions#withGroup}
+     * overrides it; null: no group. The groups of jobs of one name take turns.
+     */
+    String group() default "";
+
+    /** How many of these jobs run at the same time in the cluster. Default (0): any number. {@link Jobs#limit} changes it at run time. */
+    int concurrency() default 0;
+
+    /** {@link #concurrency} as a text that may contain a placeholder. */
+    String concurrencyString() default "";
+
+    /**
+     * How many jobs of one group run at the same time in the cluster. Default (0): any number. {@link Jobs#limit} changes it at run
+     * time.
+     */
+    int groupConcurrency() default 0;
+
+    /** {@link #groupConcurrency} as a text that may contain a placeholder. */
+    String groupConcurrencyString() default "";
+
+    /**
+     * How often jobs of one group start in the cluster, spread evenly: {@code 10/s}, {@code 100/m}, {@code 1/15m}. Default: at any
+     * rate. {@link Jobs#limit} changes it at run time.
+     */
+    String groupRate() default "";
+
+    /** How many jobs of one group start at once after a quiet time, if there is a {@link #groupRate}. */
+    int groupBurst() default 1;
+
+    /** {@link #groupBurst} as a text that may contain a placeholder. */
+    String groupBurstString() default "";
+
+    /**
+     * Whether the jobs of a group run one after the other, in the order in which they were enqueued. A job that waits for its next
+     * attempt holds up its group until it succeeds or has failed for good.
+     */
+    boolean ordered() default false;
+
     /** How long a finished job is kept, for example {@code 30d}; {@code 0s} deletes it at completion. */
     String retention() default "";
 }

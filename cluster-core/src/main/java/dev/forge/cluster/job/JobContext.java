@@ -6,6 +6,7 @@ import java.time.Instant;
 import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
+import org.jspecify.annotations.Nullable;
 import org.springframework.core.ParameterizedTypeReference;
 
 /** The job that a handler runs; a parameter of its method. */
@@ -36,6 +37,10 @@ public interface JobContext {
 
     /** Returns the name of the node that runs the job. */
     String nodeName();
+
+    /** Returns the group of the job; null: none. */
+    @Nullable
+    String group();
 
     /** Returns the metadata that was attached when the job was enqueued. */
     Map<String, String> metadata();

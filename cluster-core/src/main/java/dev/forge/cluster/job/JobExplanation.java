@@ -33,6 +33,14 @@ public record JobExplanation(Reason reason, String text) {
         UNKNOWN_NAME,
         /** No live worker with the handler offers the job's capability. */
         NO_CAPABLE_WORKER,
+        /** An earlier job of its group must end first: the jobs of the group are ordered. */
+        WAITING_FOR_ORDER,
+        /** As many jobs of its name run as are allowed. */
+        NAME_FULL,
+        /** As many jobs of its group run as are allowed. */
+        GROUP_FULL,
+        /** The rate of its group allows no start yet. */
+        GROUP_RATE,
         /** All workers that could run the job are busy. */
         WORKERS_FULL,
         /** Nothing prevents the job from starting. */

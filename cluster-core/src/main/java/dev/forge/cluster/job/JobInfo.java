@@ -21,6 +21,7 @@ import org.jspecify.annotations.Nullable;
  * @param progress JSON with percent and message
  * @param result JSON
  * @param lastError the error of the last failed attempt
+ * @param group the group of the job; null: none
  * @param attemptHistory the last 20 attempts that did not succeed, the oldest first; empty in lists of jobs
  */
 public record JobInfo(
@@ -42,6 +43,7 @@ public record JobInfo(
         @Nullable String result,
         @Nullable String lastError,
         @Nullable String uniqueKey,
+        @Nullable String group,
         Map<String, String> metadata,
         Instant createdAt,
         List<JobAttempt> attemptHistory) {}

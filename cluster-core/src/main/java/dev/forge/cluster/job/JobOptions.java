@@ -20,7 +20,7 @@ import org.jspecify.annotations.Nullable;
 public final class JobOptions {
 
     private static final JobOptions DEFAULTS =
-            new JobOptions(null, null, null, null, null, UniquePolicy.KEEP, null, Map.of());
+            new JobOptions(null, null, null, null, null, UniquePolicy.KEEP, null, null, Map.of());
 
     private final @Nullable Duration delay;
     private final @Nullable Instant at;
@@ -29,6 +29,7 @@ public final class JobOptions {
     private final @Nullable String uniqueKey;
     private final UniquePolicy uniquePolicy;
     private final @Nullable Integer maxAttempts;
+    private final @Nullable String group;
     private final Map<String, String> metadata;
 
     private JobOptions(
@@ -39,6 +40,7 @@ public final class JobOptions {
             @Nullable String uniqueKey,
             UniquePolicy uniquePolicy,
             @Nullable Integer maxAttempts,
+            @Nullable String group,
             Map<String, String> metadata) {
         this.delay = delay;
         this.at = at;
@@ -47,6 +49,7 @@ public final class JobOptions {
         this.uniqueKey = uniqueKey;
         this.uniquePolicy = uniquePolicy;
         this.maxAttempts = maxAttempts;
+        this.group = group;
         this.metadata = metadata;
     }
 
@@ -58,25 +61,26 @@ public final class JobOptions {
     /** Makes the job due after that delay, by the database's clock. */
     public JobOptions withDelay(Duration delay) {
         required("withDelay", "delay", delay);
-        return new JobOptions(delay, null, priority, capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
+        return new JobOptions(delay, null, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, metadata);
     }
 
     /** Makes the job due at that time, by the database's clock. A time in the past means now. */
     public JobOptions withTime(Instant at) {
         required("withTime", "at", at);
-        return new JobOptions(null, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
+        return new JobOptions(null, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, metadata);
     }
 
     /** Sets the priority. */
     public JobOptions withPriority(JobPriority priority) {
         required("withPriority", "priority", priority);
-        return new JobOptions(delay, at, priority.value(), capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
+        return new JobOptions(
+                delay, at, priority.value(), capability, uniqueKey, uniquePolicy, maxAttempts, group, metadata);
     }
 
     /** Sets the capability that a node needs to run the job. */
     public JobOptions withCapability(String capability) {
         required("withCapability", "capability", capability);
-        return new JobOptions(delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
+        return new JobOptions(delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, metadata);
     }
 
     /** Allows at most one active job of that name and key; an active job is {@linkplain UniquePolicy#KEEP kept}. */
@@ -93,12 +97,24 @@ public final class JobOptions {
     public JobOptions withUniqueKey(Object key, UniquePolicy policy) {
         required("withUniqueKey", "key", key);
         required("withUniqueKey", "policy", policy);
-        return new JobOptions(delay, at, priority, capability, key.toString(), policy, maxAttempts, metadata);
+        return new JobOptions(delay, at, priority, capability, key.toString(), policy, maxAttempts, group, metadata);
     }
 
     /** Sets the number of attempts before the job has failed. */
     public JobOptions withMaxAttempts(int maxAttempts) {
-        return new JobOptions(delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, metadata);
+        return new JobOptions(delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, metadata);
+    }
+
+    /**
+     * Puts the job into a group, such as the customer that it works for. The groups of jobs of one name take turns, and {@link
+     * ClusterJob#groupConcurrency()}, {@link ClusterJob#groupRate()} and {@link ClusterJob#ordered()} apply to each of them.
+     *
+     * @param group at most 500 characters without control characters
+     */
+    public JobOptions withGroup(Object group) {
+        required("withGroup", "group", group);
+        return new JobOptions(
+                delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group.toString(), metadata);
     }
 
     /**
@@ -119,6 +135,7 @@ public final class JobOptions {
                 uniqueKey,
                 uniquePolicy,
                 maxAttempts,
+                group,
                 Collections.unmodifiableMap(extended));
     }
 
@@ -161,6 +178,11 @@ public final class JobOptions {
     /** See {@link #withMaxAttempts}. */
     public @Nullable Integer maxAttempts() {
         return maxAttempts;
+    }
+
+    /** See {@link #withGroup}. */
+    public @Nullable String group() {
+        return group;
     }
 
     /** See {@link #withMetadata}. */

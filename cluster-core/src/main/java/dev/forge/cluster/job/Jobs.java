@@ -120,6 +120,35 @@ public interface Jobs {
     boolean retry(UUID id);
 
     /**
+     * Returns the limits that hold for jobs of that name at present: those that were {@linkplain #limit set at run time}, otherwise
+     * those that its handler declares.
+     */
+    JobLimits limits(String name);
+
+    /**
+     * Sets the limits of jobs of that name, until {@link #resetLimits}. They hold in the whole cluster from the next claim on and
+     * survive restarts. Running jobs continue: if there are more than allowed, no further one starts.
+     *
+     * @throws UnknownJobException if no node has ever had a handler of that name
+     */
+    void limit(String name, JobLimits limits);
+
+    /**
+     * Returns to the limits that the handler declares.
+     *
+     * @return whether limits had been set at run time
+     */
+    boolean resetLimits(String name);
+
+    /**
+     * Sets how many jobs a group may start whenever its turn comes. The default is 1.
+     *
+     * @param weight between 1 and 1,000
+     * @throws UnknownJobException if no node has ever had a handler of that name
+     */
+    void weigh(String name, String group, int weight);
+
+    /**
      * Keeps jobs of that name from starting until {@link #resume}. Running jobs continue. The pause survives restarts.
      *
      * @return whether the name was paused by this call; false if it was already paused

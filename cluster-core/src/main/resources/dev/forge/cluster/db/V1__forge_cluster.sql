@@ -4,8 +4,8 @@
 --   psql -v ON_ERROR_STOP=1 -1 -c 'SET search_path TO my_schema' -f V1__forge_cluster.sql
 -- It creates all objects in the first schema of the search path. Run it in one transaction.
 --
--- Contents: versions, settings, nodes, leaders, locks, one-time state, start-up actions, jobs, crons, daemons, workflows,
--- rate limits, functions for other roles, views for operators, rights.
+-- Contents: versions, settings, nodes, leaders, locks, one-time state, start-up actions, jobs, limits and groups of jobs, crons,
+-- daemons, workflows, rate limits, functions for other roles, views for operators, rights.
 --
 -- Conventions:
 -- * The database clock decides: all times are written with now() or clock_timestamp().
@@ -101,6 +101,7 @@ CREATE TABLE forge_nodes (
     memory_usage        double precision,
     info                jsonb NOT NULL DEFAULT '{}',
     liveness_key        int,
+    limited_names       text[],
     CONSTRAINT forge_nodes_status CHECK (status IN ('joining', 'active', 'stale', 'draining', 'dead'))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 -- At most one live node has a given node.id.
@@ -130,6 +131,9 @@ COMMENT ON COLUMN forge_nodes.info IS
     'Texts by key: mode, slots, the digest of the declared crons (see forge_cron_sets) and forge.cluster.node.info.';
 COMMENT ON COLUMN forge_nodes.liveness_key IS
     'Key of the advisory lock that the session of the node holds while the node lives. NULL: the node holds no such lock.';
+
+COMMENT ON COLUMN forge_nodes.limited_names IS
+    'Names of handlers whose jobs the node claims one limit at a time, see forge_job_limits.concurrency. NULL: the node has claimed nothing yet.';
 
 -- Leaders ----------------------------------------------------------------------------------------------------------------------------
 
@@ -240,6 +244,9 @@ CREATE DOMAIN forge_job_key AS text CONSTRAINT forge_jobs_key CHECK
     (pg_catalog.char_length(VALUE) <= 500 AND VALUE !~ '[\x01-\x1f\x7f-\x9f]');
 CREATE DOMAIN forge_job_capability AS text CONSTRAINT forge_jobs_capability CHECK
     (pg_catalog.char_length(VALUE) <= 500 AND VALUE !~ '[\x01-\x1f\x7f-\x9f]');
+-- Groups take turns in the order of their bytes, whatever the collation of the database.
+CREATE DOMAIN forge_job_group AS text COLLATE "C" CONSTRAINT forge_jobs_group CHECK
+    (VALUE <> '' AND pg_catalog.char_length(VALUE) <= 500 AND VALUE !~ '[\x01-\x1f\x7f-\x9f]');
 CREATE DOMAIN forge_job_priority AS int CONSTRAINT forge_jobs_priority CHECK (VALUE BETWEEN 0 AND 100);
 CREATE DOMAIN forge_job_time AS timestamptz CONSTRAINT forge_jobs_time CHECK (VALUE >= '1970-01-01 00:00:00+00');
 CREATE DOMAIN forge_job_limit AS int CONSTRAINT forge_jobs_limit CHECK (VALUE >= 1);
@@ -252,6 +259,7 @@ COMMENT ON DOMAIN forge_job_name IS
     'Name of a job, with room for the prefix and the version of a workflow. Names are logged, so control characters are refused.';
 COMMENT ON DOMAIN forge_job_key IS 'Unique key of a job. Keys are logged, so control characters are refused.';
 COMMENT ON DOMAIN forge_job_capability IS 'Capability that a job requires. Capabilities are logged, so control characters are refused.';
+COMMENT ON DOMAIN forge_job_group IS 'Group of a job. Groups are logged, so control characters are refused.';
 COMMENT ON DOMAIN forge_job_priority IS 'Priority of a job: 100 is the most urgent.';
 COMMENT ON DOMAIN forge_job_time IS 'Time of a job, not before 1970.';
 COMMENT ON DOMAIN forge_job_limit IS 'Limit of at least 1.';
@@ -287,6 +295,7 @@ CREATE TABLE forge_jobs (
     carries_run       boolean,
     worker_capability forge_job_capability,
     unique_key        forge_job_key,
+    job_group         forge_job_group,
     payload           jsonb NOT NULL DEFAULT '{}',
     metadata          jsonb NOT NULL DEFAULT '{}',
     progress          jsonb,
@@ -323,6 +332,8 @@ COMMENT ON COLUMN forge_jobs.last_error IS 'Error of the last failed attempt, or
 COMMENT ON COLUMN forge_jobs.attempt_history IS
     'Last 20 attempts that failed or whose node was lost, as a JSON array. NULL: there were none.';
 COMMENT ON COLUMN forge_jobs.unique_key IS 'At most one active job with this name has this key, and at most one more waits for it.';
+COMMENT ON COLUMN forge_jobs.job_group IS
+    'Group of the job, such as a customer. Groups of one name take turns, and limits may apply to each of them. NULL: none.';
 COMMENT ON COLUMN forge_jobs.metadata IS 'Texts by key, such as cron, slot and the trace of the enqueuer. Keys that begin with forge. are reserved.';
 COMMENT ON COLUMN forge_jobs.created_at IS 'Time at which the job was enqueued.';
 -- The writer of the row measures: printing the values again for each claim would be expensive.
@@ -335,11 +346,20 @@ COMMENT ON COLUMN forge_jobs.retention IS 'Time to keep the finished job. NULL: 
 COMMENT ON COLUMN forge_jobs.carries_run IS 'True if the job carries a workflow run. NULL: it does not.';
 
 -- Claims. A claim searches for one name, capability and priority, oldest first, and so reads no row that it may not take.
--- With the id, a claim among many jobs of the same time continues where the last one ended.
-CREATE INDEX forge_jobs_due ON forge_jobs (name, coalesce(worker_capability, ''), priority DESC, scheduled_at, id)
+-- With the id, a claim among many jobs of the same time continues where the last one ended. Jobs with a group come after the
+-- others of their priority: one expression instead of two columns, so that a search finds the next one with one comparison.
+CREATE INDEX forge_jobs_due ON forge_jobs
+    (name, coalesce(worker_capability, ''), (priority * 2 + CASE WHEN job_group IS NULL THEN 1 ELSE 0 END) DESC, scheduled_at, id)
     WHERE status = 'pending' AND waits_for IS NULL;
--- Jobs that nodes hold. Without the lease, so that renewals stay heap-only; the sweeper scans this small index completely.
-CREATE INDEX forge_jobs_held ON forge_jobs (worker_id) WHERE status IN ('claimed', 'running');
+-- Groups with pending jobs, to take turns among them.
+CREATE INDEX forge_jobs_turns ON forge_jobs (name, coalesce(worker_capability, ''), priority, job_group, scheduled_at, id)
+    WHERE job_group IS NOT NULL AND status = 'pending' AND waits_for IS NULL;
+-- Jobs of a group in the order in which they were enqueued, the active ones apart: the first of them decides in an ordered group.
+CREATE INDEX forge_jobs_grouped ON forge_jobs
+    (job_group, name, (status IN ('pending', 'claimed', 'running')), created_at, id) WHERE job_group IS NOT NULL;
+-- Jobs that nodes hold. By name and group, because limits count them. Without the lease, so that renewals stay heap-only; the
+-- sweeper scans this small index completely.
+CREATE INDEX forge_jobs_held ON forge_jobs (name, job_group, worker_id) WHERE status IN ('claimed', 'running');
 -- One active job per key, and at most one successor that waits for it. One index for both: each costs every change of a job.
 CREATE UNIQUE INDEX forge_jobs_key ON forge_jobs (name, unique_key, (waits_for IS NULL))
     WHERE unique_key IS NOT NULL AND status IN ('pending', 'claimed', 'running');
@@ -398,6 +418,328 @@ CREATE TABLE forge_job_names (
 -- The names in forge_jobs do not count: SQL accepts any name.
 COMMENT ON TABLE forge_job_names IS 'Names that a node has had a handler for at any time, also after that node has left.';
 COMMENT ON COLUMN forge_job_names.name IS 'Name of a job, cron, daemon or workflow version.';
+
+-- Limits and groups of jobs --------------------------------------------------------------------------------------------------------------
+
+CREATE TABLE forge_job_limits (
+    name                       text PRIMARY KEY,
+    concurrency                int,
+    group_concurrency          int,
+    group_rate                 bigint,
+    group_period               interval,
+    group_burst                bigint,
+    ordered                    boolean NOT NULL DEFAULT false,
+    overridden                 boolean NOT NULL DEFAULT false,
+    declared_concurrency       int,
+    declared_group_concurrency int,
+    declared_group_rate        bigint,
+    declared_group_period      interval,
+    declared_group_burst       bigint,
+    changed_at                 timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT forge_job_limits_concurrency CHECK (concurrency >= 1),
+    CONSTRAINT forge_job_limits_group_concurrency CHECK (group_concurrency >= 1),
+    CONSTRAINT forge_job_limits_group_rate CHECK
+        (pg_catalog.num_nulls(group_rate, group_period, group_burst) = 3
+         OR (group_rate BETWEEN 1 AND 1000000000 AND group_burst BETWEEN 1 AND 1000000000
+             AND group_period BETWEEN interval '1 millisecond' AND interval '366 days'
+             -- A hundred years: the sum of it and the current time must be a valid time.
+             AND extract(epoch FROM group_period) / group_rate * group_burst <= 3200000000))
+);
+COMMENT ON TABLE forge_job_limits IS
+    'Limits of jobs. All nodes obey them, whatever their own handlers declare: a node that starts records what it declares here.';
+COMMENT ON COLUMN forge_job_limits.name IS 'Name of the handler. The limits apply to jobs with one of its former names, too.';
+COMMENT ON COLUMN forge_job_limits.concurrency IS 'Jobs that may run at the same time in the cluster. NULL: any number.';
+COMMENT ON COLUMN forge_job_limits.group_concurrency IS 'Jobs of one group that may run at the same time in the cluster. NULL: any number.';
+COMMENT ON COLUMN forge_job_limits.group_rate IS 'Starts in one group per period, spread evenly. NULL: any number.';
+COMMENT ON COLUMN forge_job_limits.group_period IS 'Period of the rate.';
+COMMENT ON COLUMN forge_job_limits.group_burst IS 'Starts in one group at once after a quiet time.';
+COMMENT ON COLUMN forge_job_limits.ordered IS
+    'Whether the jobs of a group run one after the other, in the order in which they were enqueued.';
+COMMENT ON COLUMN forge_job_limits.overridden IS 'Whether the limits were set at run time. Declarations do not change them then.';
+COMMENT ON COLUMN forge_job_limits.declared_concurrency IS 'What the handler declares, according to the node that started last.';
+COMMENT ON COLUMN forge_job_limits.declared_group_concurrency IS 'What the handler declares.';
+COMMENT ON COLUMN forge_job_limits.declared_group_rate IS 'What the handler declares.';
+COMMENT ON COLUMN forge_job_limits.declared_group_period IS 'What the handler declares.';
+COMMENT ON COLUMN forge_job_limits.declared_group_burst IS 'What the handler declares.';
+COMMENT ON COLUMN forge_job_limits.changed_at IS 'Time of the last change, for operators.';
+
+CREATE TABLE forge_job_weights (
+    name      text NOT NULL,
+    job_group forge_job_group NOT NULL,
+    weight    int NOT NULL,
+    PRIMARY KEY (name, job_group),
+    CONSTRAINT forge_job_weights_weight CHECK (weight BETWEEN 1 AND 1000)
+);
+COMMENT ON TABLE forge_job_weights IS 'Weights of groups. Groups without a row have the weight 1.';
+COMMENT ON COLUMN forge_job_weights.name IS 'Name of the handler.';
+COMMENT ON COLUMN forge_job_weights.job_group IS 'Name of the group.';
+COMMENT ON COLUMN forge_job_weights.weight IS 'Number of jobs that the group may start whenever its turn comes.';
+
+CREATE TABLE forge_job_rates (
+    name      text NOT NULL,
+    job_group forge_job_group NOT NULL,
+    next_at   timestamptz NOT NULL,
+    PRIMARY KEY (name, job_group)
+) WITH (fillfactor = 70);
+-- Rows of the past no longer matter and are deleted.
+CREATE INDEX forge_job_rates_age ON forge_job_rates (next_at);
+COMMENT ON TABLE forge_job_rates IS 'Groups whose starts a rate limits, as far as they have started jobs recently.';
+COMMENT ON COLUMN forge_job_rates.name IS 'Name of the handler.';
+COMMENT ON COLUMN forge_job_rates.job_group IS 'Name of the group.';
+COMMENT ON COLUMN forge_job_rates.next_at IS 'Time of the next start if starts were spread evenly. The burst allows earlier ones.';
+
+-- A claim locks the groups from which it takes jobs, so that no other claim counts their jobs at the same time. Rows instead of
+-- advisory locks, which any session can take; a fixed number of rows, because groups come and go. Groups may share a lock.
+CREATE TABLE forge_job_group_locks (
+    number int PRIMARY KEY
+);
+INSERT INTO forge_job_group_locks SELECT pg_catalog.generate_series(0, 4095);
+COMMENT ON TABLE forge_job_group_locks IS 'Rows that claims lock while they count the jobs of groups. They never change.';
+COMMENT ON COLUMN forge_job_group_locks.number IS 'Last 12 bits of a hash of handler and group.';
+
+-- Limits are exact because the jobs of a group are counted by a statement that begins after its lock was taken, and so sees
+-- what earlier holders of the lock have claimed. There is no counter that could leak.
+-- The settings make sure that a plan from the time when the table was empty suits a large one, too.
+DO $create$
+BEGIN
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_pick_jobs(
+            node uuid, handler text, names text[], queue text, capability text, priority int, grouped boolean, most int,
+            after_group text, credit int, hinted text[],
+            OUT ids uuid[], OUT last_group text, OUT last_credit int, OUT blocked int, OUT wait_millis bigint, OUT contended boolean,
+            OUT complete boolean)
+        LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off
+        SET enable_sort = off AS $forge_pick_jobs$
+        #variable_conflict use_variable
+        DECLARE
+            most_visited CONSTANT int := 1000;
+            l %1$I.forge_job_limits;
+            spacing interval;
+            groups text[];
+            numbers int[];
+            room int;
+            walked int;
+            last_visited text;
+            visits int;
+        BEGIN
+            IF current_setting('transaction_isolation') <> 'read committed' THEN
+                RAISE EXCEPTION 'forge_pick_jobs needs the isolation level read committed, not %%',
+                    current_setting('transaction_isolation');
+            END IF;
+            SELECT * INTO l FROM %1$I.forge_job_limits d WHERE d.name = handler;
+            IF l.ordered THEN
+                l.group_concurrency := 1;
+            END IF;
+            spacing := l.group_period / l.group_rate;
+            ids := '{}';
+            last_group := after_group;
+            last_credit := credit;
+            blocked := 0;
+            contended := false;
+            complete := true;
+
+            IF l.concurrency IS NOT NULL THEN
+                PERFORM FROM %1$I.forge_job_group_locks k
+                WHERE k.number = (hashtextextended(handler, 0) & 4095)::int FOR UPDATE SKIP LOCKED;
+                IF NOT FOUND THEN
+                    contended := true;
+                    INSERT INTO %1$I.forge_job_group_locks (number)
+                    SELECT (hashtextextended(handler, 0) & 4095)::int
+                    WHERE NOT EXISTS (SELECT FROM %1$I.forge_job_group_locks k
+                                      WHERE k.number = (hashtextextended(handler, 0) & 4095)::int)
+                    ON CONFLICT DO NOTHING;
+                    RETURN;
+                END IF;
+                SELECT d.concurrency INTO l.concurrency FROM %1$I.forge_job_limits d WHERE d.name = handler;
+                SELECT coalesce(l.concurrency - count(*), most) INTO room FROM (
+                    SELECT FROM %1$I.forge_jobs j WHERE j.status IN ('claimed', 'running') AND j.name = ANY (names)
+                    LIMIT coalesce(l.concurrency, 0)) AS held;
+                -- A node that does not know of the limit yet may be claiming without this lock.
+                IF room <= 0 OR EXISTS (
+                    SELECT FROM %1$I.forge_nodes n
+                    WHERE n.status <> 'dead' AND n.limited_names IS NOT NULL AND n.handlers && names
+                      AND handler <> ALL (n.limited_names)) THEN
+                    blocked := 1;
+                    RETURN;
+                END IF;
+                most := least(most, room);
+            END IF;
+
+            IF NOT grouped THEN
+                ids := ARRAY(
+                    SELECT j.id FROM %1$I.forge_jobs j
+                    WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = queue
+                      AND coalesce(j.worker_capability, '') = capability
+                      AND (j.priority * 2 + CASE WHEN j.job_group IS NULL THEN 1 ELSE 0 END) = priority * 2 + 1
+                      AND j.scheduled_at <= now() AND j.claim_epoch < 1000000000000000000
+                      AND EXISTS (SELECT FROM %1$I.forge_nodes n WHERE n.id = node AND n.status = 'active')
+                      AND NOT EXISTS (SELECT FROM %1$I.forge_job_pauses p WHERE p.name = queue)
+                    ORDER BY j.scheduled_at, j.id LIMIT most FOR UPDATE SKIP LOCKED);
+                RETURN;
+            END IF;
+
+            -- Go around the groups, beginning after the one that had the last turn. What may start is a guess until it is locked.
+            WITH RECURSIVE walk (job_group, wrapped, visited, found, due, eligible, ready_at) AS (
+                SELECT after_group COLLATE "C", false, 0, 0, false, false, NULL::timestamptz
+                UNION ALL
+                SELECT g.job_group, g.wrapped, w.visited + 1, w.found + CASE WHEN g.eligible THEN 1 ELSE 0 END, g.due, g.eligible,
+                       g.ready_at
+                FROM walk w
+                CROSS JOIN LATERAL (
+                    SELECT h.job_group::text, h.wrapped, h.scheduled_at <= now() AS due,
+                           CASE WHEN h.scheduled_at <= now() THEN r.ready_at END AS ready_at,
+                           h.scheduled_at <= now() AND coalesce(r.ready_at <= now(), true)
+                           AND (l.group_concurrency IS NULL OR l.group_concurrency > (
+                               SELECT count(*) FROM (
+                                   SELECT FROM %1$I.forge_jobs j
+                                   WHERE j.status IN ('claimed', 'running') AND j.name = ANY (names) AND j.job_group = h.job_group
+                                   LIMIT l.group_concurrency) AS held))
+                           AND (NOT coalesce(l.ordered, false) OR (
+                               SELECT f.status = 'pending' AND f.scheduled_at <= now() AND f.waits_for IS NULL AND f.name = queue
+                                      AND coalesce(f.worker_capability, '') = capability AND f.priority = priority
+                               FROM unnest(names) AS n (name)
+                               CROSS JOIN LATERAL (
+                                   SELECT j.* FROM %1$I.forge_jobs j
+                                   WHERE j.job_group = h.job_group AND j.name = n.name
+                                     AND j.status IN ('pending', 'claimed', 'running')
+                                   ORDER BY j.created_at, j.id LIMIT 1) AS f
+                               ORDER BY f.created_at, f.id LIMIT 1)) AS eligible
+                    FROM (
+                        (SELECT j.job_group, j.scheduled_at, w.wrapped FROM %1$I.forge_jobs j
+                         WHERE j.job_group IS NOT NULL AND j.status = 'pending' AND j.waits_for IS NULL AND j.name = queue
+                           AND coalesce(j.worker_capability, '') = capability AND j.priority = priority
+                           AND j.job_group > w.job_group
+                         ORDER BY j.job_group, j.scheduled_at, j.id LIMIT 1)
+                        UNION ALL
+                        (SELECT j.job_group, j.scheduled_at, true FROM %1$I.forge_jobs j
+                         WHERE j.job_group IS NOT NULL AND j.status = 'pending' AND j.waits_for IS NULL AND j.name = queue
+                           AND coalesce(j.worker_capability, '') = capability AND j.priority = priority
+                           AND NOT w.wrapped
+                         ORDER BY j.job_group, j.scheduled_at, j.id LIMIT 1)
+                        LIMIT 1) AS h
+                    LEFT JOIN LATERAL (
+                        SELECT least(s.next_at, now() + spacing * l.group_burst)
+                               - spacing * (l.group_burst - 1) AS ready_at
+                        FROM %1$I.forge_job_rates s
+                        WHERE spacing IS NOT NULL AND s.name = handler AND s.job_group = h.job_group) AS r ON true
+                    WHERE NOT h.wrapped OR h.job_group <= after_group COLLATE "C") AS g
+                WHERE w.found < most AND w.visited < most_visited
+            )
+            SELECT coalesce(array_agg(w.job_group ORDER BY w.visited) FILTER (WHERE w.eligible), '{}'),
+                   (array_agg(w.job_group ORDER BY w.visited DESC))[1], max(w.visited),
+                   count(*) FILTER (WHERE w.due AND NOT w.eligible),
+                   (extract(epoch FROM min(w.ready_at) FILTER (WHERE NOT w.eligible) - now()) * 1000)::bigint
+            INTO groups, last_visited, visits, blocked, wait_millis
+            FROM walk w;
+
+            -- A group with a weight continues its turn. Groups whose jobs have just ended may be beyond what was visited.
+            IF credit > 0 THEN
+                groups := after_group || array_remove(groups, after_group);
+            END IF;
+            walked := cardinality(groups);
+            complete := visits < most_visited OR walked >= most;
+            IF walked < most THEN
+                groups := groups || ARRAY(SELECT h.hint FROM unnest(hinted) AS h (hint) WHERE h.hint <> ALL (groups));
+            END IF;
+
+            -- Another claim that holds the lock of a group takes what there is.
+            numbers := ARRAY(
+                SELECT (hashtextextended(handler || E'\n' || g.job_group, 0) & 4095)::int
+                FROM unnest(groups) WITH ORDINALITY AS g (job_group, position) ORDER BY g.position);
+            SELECT ARRAY(
+                SELECT CASE WHEN lock.number IS NOT NULL THEN g.job_group END
+                FROM unnest(groups, numbers) WITH ORDINALITY AS g (job_group, number, position)
+                LEFT JOIN LATERAL (
+                    SELECT k.number FROM %1$I.forge_job_group_locks k WHERE k.number = g.number
+                    FOR UPDATE SKIP LOCKED) AS lock ON true
+                ORDER BY g.position)
+            INTO groups;
+            contended := array_position(groups, NULL) IS NOT NULL;
+            IF contended THEN
+                -- Somebody may have emptied the table.
+                INSERT INTO %1$I.forge_job_group_locks (number)
+                SELECT DISTINCT n.number FROM unnest(numbers) AS n (number)
+                WHERE NOT EXISTS (SELECT FROM %1$I.forge_job_group_locks k WHERE k.number = n.number)
+                ORDER BY n.number
+                ON CONFLICT DO NOTHING;
+            END IF;
+
+            -- Now the count is exact. The limits may have changed since the walk began.
+            SELECT * INTO l FROM %1$I.forge_job_limits d WHERE d.name = handler;
+            IF l.ordered THEN
+                l.group_concurrency := 1;
+            END IF;
+            spacing := l.group_period / l.group_rate;
+            WITH member AS MATERIALIZED (
+                SELECT g.job_group, g.position::int AS position, coalesce(w.weight, 1) AS weight,
+                       CASE WHEN credit > 0 AND g.position = 1 THEN greatest(coalesce(w.weight, 1) - credit, 0) ELSE 0 END AS served,
+                       greatest(least(coalesce(s.next_at, now()), now() + spacing * l.group_burst), now()) AS next_at,
+                       (SELECT count(*) FROM (
+                            SELECT FROM %1$I.forge_jobs j
+                            WHERE l.group_concurrency IS NOT NULL AND j.status IN ('claimed', 'running') AND j.name = ANY (names)
+                              AND j.job_group = g.job_group
+                            LIMIT l.group_concurrency) AS counted)::int AS held,
+                       f.scheduled_at AS first_at, f.id AS first_id
+                FROM unnest(groups) WITH ORDINALITY AS g (job_group, position)
+                LEFT JOIN %1$I.forge_job_weights w ON w.name = handler AND w.job_group = g.job_group
+                LEFT JOIN %1$I.forge_job_rates s ON spacing IS NOT NULL AND s.name = handler AND s.job_group = g.job_group
+                -- The only job that may start in an ordered group.
+                LEFT JOIN LATERAL (
+                    SELECT a.scheduled_at, a.id
+                    FROM unnest(names) AS n (name)
+                    CROSS JOIN LATERAL (
+                        SELECT j.scheduled_at, j.created_at, j.id FROM %1$I.forge_jobs j
+                        WHERE j.job_group = g.job_group AND j.name = n.name AND j.status IN ('pending', 'claimed', 'running')
+                        ORDER BY j.created_at, j.id LIMIT 1) AS a
+                    WHERE l.ordered
+                    ORDER BY a.created_at, a.id LIMIT 1) AS f ON true
+                WHERE g.job_group IS NOT NULL
+            ), share AS MATERIALIZED (
+                SELECT m.*, least(m.room, ceil(most::numeric * m.weight / sum(m.weight) OVER ())::int) AS quota
+                FROM (SELECT m.*, least(
+                                most, l.group_concurrency - m.held,
+                                floor(l.group_burst - extract(epoch FROM m.next_at - now()) / extract(epoch FROM spacing))) AS room
+                      FROM member m) AS m
+                WHERE m.room > 0 AND (NOT coalesce(l.ordered, false) OR m.first_id IS NOT NULL)
+            ), offered AS MATERIALIZED (
+                SELECT s.job_group, s.position, s.weight, s.next_at, j.id,
+                       s.served + row_number() OVER (PARTITION BY s.position ORDER BY j.scheduled_at, j.id) - 1 AS turn
+                FROM share s
+                CROSS JOIN LATERAL (
+                    SELECT j.id, j.scheduled_at FROM %1$I.forge_jobs j
+                    WHERE j.job_group IS NOT NULL AND j.status = 'pending' AND j.waits_for IS NULL AND j.name = queue
+                      AND coalesce(j.worker_capability, '') = capability AND j.priority = priority
+                      AND j.job_group = s.job_group AND j.scheduled_at <= now() AND j.claim_epoch < 1000000000000000000
+                      AND EXISTS (SELECT FROM %1$I.forge_nodes n WHERE n.id = node AND n.status = 'active')
+                      AND NOT EXISTS (SELECT FROM %1$I.forge_job_pauses p WHERE p.name = queue)
+                      AND (j.scheduled_at, j.id)
+                          >= (coalesce(s.first_at, '-infinity'), coalesce(s.first_id, '00000000-0000-0000-0000-000000000000'))
+                      AND (j.scheduled_at, j.id)
+                          <= (coalesce(s.first_at, 'infinity'), coalesce(s.first_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+                    ORDER BY j.scheduled_at, j.id LIMIT s.quota FOR UPDATE SKIP LOCKED) AS j
+            ), picked AS MATERIALIZED (
+                SELECT o.*, row_number() OVER (ORDER BY o.turn / o.weight, o.position, o.turn) AS place FROM offered o
+            ), spent AS (
+                INSERT INTO %1$I.forge_job_rates AS s (name, job_group, next_at)
+                SELECT handler, p.job_group, p.next_at + spacing * count(*)
+                FROM picked p WHERE p.place <= most AND spacing IS NOT NULL
+                GROUP BY p.job_group, p.next_at
+                ON CONFLICT (name, job_group) DO UPDATE SET next_at = EXCLUDED.next_at
+            )
+            SELECT coalesce(array_agg(p.id ORDER BY p.place), '{}'),
+                   (array_agg(p.job_group::text ORDER BY p.place DESC) FILTER (WHERE p.position <= walked))[1],
+                   (array_agg(p.weight - 1 - p.turn %% p.weight ORDER BY p.place DESC) FILTER (WHERE p.position <= walked))[1]
+            INTO ids, last_group, last_credit
+            FROM picked p WHERE p.place <= most;
+            last_credit := coalesce(last_credit, 0);
+            last_group := coalesce(last_group, last_visited);
+        END
+        $forge_pick_jobs$
+    $function$, pg_catalog.current_schema());
+END
+$create$;
+COMMENT ON FUNCTION forge_pick_jobs(uuid, text, text[], text, text, int, boolean, int, text, int, text[]) IS
+    'Locks pending jobs that may start now according to their limits; groups take turns. For the nodes of the cluster, which claim these jobs in the same statement.';
 
 -- Crons ------------------------------------------------------------------------------------------------------------------------------
 
@@ -831,7 +1173,8 @@ BEGIN
     EXECUTE pg_catalog.format($function$
         CREATE FUNCTION forge_enqueue(
             name text, payload jsonb DEFAULT '{}', priority int DEFAULT 50, capability text DEFAULT NULL,
-            scheduled_at timestamptz DEFAULT now(), unique_key text DEFAULT NULL, max_attempts int DEFAULT NULL)
+            scheduled_at timestamptz DEFAULT now(), unique_key text DEFAULT NULL, max_attempts int DEFAULT NULL,
+            job_group text DEFAULT NULL)
         RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $forge_enqueue$
         DECLARE
             -- UUID of version 7: ids that begin with the time keep the index compact.
@@ -868,6 +1211,8 @@ BEGIN
                 WHEN starts_with(unique_key, 'workflow:')
                     THEN format('unique key ''%%s'': keys that begin with workflow: are those of jobs that runs of workflows'
                                 || ' wait for; use another key', unique_key)
+                WHEN btrim(job_group) = '' OR char_length(job_group) > 500 OR job_group ~ control
+                    THEN 'job_group must have 1 to 500 characters, no control characters among them'
                 WHEN max_attempts < 1
                     THEN format('max_attempts %%s must be at least 1', max_attempts)
                 WHEN scheduled_at IS NULL
@@ -911,11 +1256,11 @@ BEGIN
             END IF;
             LOOP
                 INSERT INTO %1$I.forge_jobs AS j
-                    (id, name, payload, priority, worker_capability, scheduled_at, unique_key, max_attempts, body_bytes)
+                    (id, name, payload, priority, worker_capability, scheduled_at, unique_key, max_attempts, body_bytes, job_group)
                 VALUES (new_id, forge_enqueue.name, forge_enqueue.payload, forge_enqueue.priority,
                         -- With a time in the past the job would overtake all jobs that were enqueued before it.
                         forge_enqueue.capability, greatest(forge_enqueue.scheduled_at, clock_timestamp()),
-                        forge_enqueue.unique_key, forge_enqueue.max_attempts, bytes + 2)
+                        forge_enqueue.unique_key, forge_enqueue.max_attempts, bytes + 2, forge_enqueue.job_group)
                 ON CONFLICT DO NOTHING
                 RETURNING j.id INTO job_id;
                 EXIT WHEN job_id IS NOT NULL;
@@ -931,8 +1276,8 @@ BEGIN
     $function$, pg_catalog.current_schema());
 END
 $create$;
-REVOKE ALL ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int) FROM PUBLIC;
-COMMENT ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int) IS
+REVOKE ALL ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int, text) FROM PUBLIC;
+COMMENT ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int, text) IS
     'Enqueues a job and returns its id, or the id of the active job with the same name and unique key. Runs with the rights of its owner: a role that enqueues needs EXECUTE only.';
 
 -- Views for operators ----------------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ public final class JobQueue {
 
     /** Enqueues a job with a JSON payload. */
     public UUID enqueue(String name, String payload) {
-        var job = new NewJob(UUID.randomUUID(), name, payload, NORMAL, null, 0, null, null, "{}");
+        var job = new NewJob(UUID.randomUUID(), name, payload, NORMAL, null, 0, null, null, "{}", null);
         jobs.insert(job);
         return job.id();
     }

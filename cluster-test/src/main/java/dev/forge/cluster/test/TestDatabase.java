@@ -72,7 +72,7 @@ public final class TestDatabase implements AutoCloseable {
                     -- Truncating an empty table would still create new files for it and its indexes.
                     SELECT string_agg(c.oid::regclass::text, ', ') INTO used FROM pg_class c
                     WHERE c.relkind = 'r' AND c.relname LIKE 'forge\\_%' AND pg_relation_size(c.oid) > 0
-                      AND c.relname NOT IN ('forge_schema_versions', 'forge_settings');
+                      AND c.relname NOT IN ('forge_schema_versions', 'forge_settings', 'forge_job_group_locks');
                     IF used IS NOT NULL THEN
                         EXECUTE 'TRUNCATE ' || used;
                     END IF;

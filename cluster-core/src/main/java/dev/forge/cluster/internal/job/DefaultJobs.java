@@ -3,9 +3,12 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.store.JobKeeping;
+import dev.forge.cluster.internal.job.store.JobLimitReports;
+import dev.forge.cluster.internal.job.store.JobLimitStore;
 import dev.forge.cluster.internal.job.store.JobListReports;
 import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.job.store.JobStore;
@@ -23,6 +26,7 @@ import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobLimits;
 import dev.forge.cluster.job.JobName;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
@@ -55,6 +59,8 @@ public final class DefaultJobs implements Jobs {
 
     private static final int MOST_LISTED = 1_000;
 
+    private static final int HEAVIEST = 1_000;
+
     private final Node node;
     private final JobEngine engine;
     private final JobHandlers handlers;
@@ -66,6 +72,7 @@ public final class DefaultJobs implements Jobs {
     private final JobListReports lists;
     private final PayloadJson json;
     private final JobKeeping keeping;
+    private final JobLimitStore limits;
     private final RegisteredJobNames names;
     private final NewJobFactory newJobs;
     private final JobExplainer explainer;
@@ -91,10 +98,11 @@ public final class DefaultJobs implements Jobs {
         this.lists = new JobListReports(schema, application);
         this.control = new JobStore(schema, dependencies.control);
         this.keeping = new JobKeeping(schema, dependencies.control);
+        this.limits = new JobLimitStore(schema, dependencies.control);
         this.names = new RegisteredJobNames(node, handlers, dependencies.control);
         this.json = new PayloadJson(dependencies.engine.codec(), dependencies.engine.maxBytes());
         this.newJobs = new NewJobFactory(handlers, dependencies.engine.monitor(), json, new JobIds(node.clock()));
-        this.explainer = new JobExplainer(node, engine, handlers, reports);
+        this.explainer = new JobExplainer(node, engine, handlers, reports, new JobLimitReports(schema, application));
     }
 
     // Enqueueing --------------------------------------------------------------------------------------------
@@ -340,6 +348,66 @@ public final class DefaultJobs implements Jobs {
     @Override
     public Set<String> paused() {
         return keeping.paused();
+    }
+
+    // Limits ------------------------------------------------------------------------------------------------
+
+    @Override
+    public JobLimits limits(String name) {
+        Arguments.required("Jobs.limits", "name", name);
+        Names.requirePrintable("job name", name);
+        return limits.find(handlerName(name)).orElse(JobLimits.none());
+    }
+
+    @Override
+    public void limit(String name, JobLimits allowed) {
+        Arguments.required("Jobs.limit", "name", name);
+        Arguments.required("Jobs.limit", "limits", allowed);
+        requireLimitable("Jobs.limit", name);
+        limits.override(handlerName(name), allowed);
+        announceLimits();
+    }
+
+    @Override
+    public boolean resetLimits(String name) {
+        Arguments.required("Jobs.resetLimits", "name", name);
+        node.requireMayMutate();
+        NewJobFactory.requireStorable("job name", name);
+        boolean reset = limits.reset(handlerName(name));
+        announceLimits();
+        return reset;
+    }
+
+    @Override
+    public void weigh(String name, String group, int weight) {
+        Arguments.required("Jobs.weigh", "name", name);
+        Arguments.required("Jobs.weigh", "group", group);
+        requireLimitable("Jobs.weigh", name);
+        NewJobFactory.requireStorable("group", group);
+        if (weight < 1 || weight > HEAVIEST) {
+            throw new IllegalArgumentException(
+                    "Jobs.weigh: weight (%d) must be between 1 and %d".formatted(weight, HEAVIEST));
+        }
+        limits.weigh(handlerName(name), group, weight == 1 ? null : Integer.valueOf(weight));
+    }
+
+    private void announceLimits() {
+        engine.announceLimits();
+        // Jobs may start that the former limits kept waiting.
+        engine.announce(JobPriority.NORMAL);
+    }
+
+    private void requireLimitable(String call, String name) {
+        node.requireMayMutate();
+        NewJobFactory.requireStorable("job name", name);
+        handlers.requireComplete(call);
+        names.requireRegistered(name);
+    }
+
+    /** Limits are those of the handler, under whichever of its names its jobs were enqueued. */
+    private String handlerName(String name) {
+        JobHandler handler = handlers.named(name);
+        return handler == null ? name : handler.name();
     }
 
     @Override

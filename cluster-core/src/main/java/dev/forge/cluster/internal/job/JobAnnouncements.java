@@ -27,6 +27,8 @@ final class JobAnnouncements {
     /** Names and capabilities contain no control characters. */
     private static final String SEPARATOR = "\n";
 
+    private static final String GROUPED = "grouped";
+
     private static final Duration INTERVAL = Duration.ofMillis(20);
     private static final Duration INTERVAL_WHILE_ALONE = Duration.ofMillis(250);
     private static final Duration RETRY = Duration.ofMillis(500);
@@ -132,7 +134,11 @@ final class JobAnnouncements {
                     + node.id()
                     + (queue == null
                             ? ""
-                            : Stream.of(queue.priority(), queue.capability(), queue.name())
+                            : Stream.of(
+                                            queue.priority(),
+                                            queue.grouped() ? GROUPED : "",
+                                            queue.capability(),
+                                            queue.name())
                                     .map(String::valueOf)
                                     .collect(Collectors.joining(SEPARATOR, SEPARATOR, ""))));
         }
@@ -150,13 +156,13 @@ final class JobAnnouncements {
         if (!news.startsWith(PENDING_JOBS)) {
             return null;
         }
-        String[] parts = news.substring(PENDING_JOBS.length()).split(SEPARATOR, 4);
-        return new Received(parts[0], parts.length == 4 ? queue(parts[1], parts[2], parts[3]) : null);
+        String[] parts = news.substring(PENDING_JOBS.length()).split(SEPARATOR, 5);
+        return new Received(parts[0], parts.length == 5 ? queue(parts[1], parts[2], parts[3], parts[4]) : null);
     }
 
-    private static @Nullable Queue queue(String priority, String capability, String name) {
+    private static @Nullable Queue queue(String priority, String grouped, String capability, String name) {
         try {
-            return new Queue(name, capability, Integer.parseInt(priority));
+            return new Queue(name, capability, Integer.parseInt(priority), grouped.equals(GROUPED));
         } catch (NumberFormatException e) {
             return null;
         }

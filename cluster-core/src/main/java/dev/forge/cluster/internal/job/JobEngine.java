@@ -60,6 +60,9 @@ public final class JobEngine implements NodeComponent {
     /** How notifications about cancelled jobs begin; the id of the job follows. */
     static final String CANCELLED = "cancelled ";
 
+    /** The notification about changed limits. */
+    static final String LIMITS = "limits";
+
     private static final Logger log = GuardedLogger.of(JobEngine.class);
 
     private final Node node;
@@ -171,6 +174,14 @@ public final class JobEngine implements NodeComponent {
         notifications.send(CANCELLED + job);
     }
 
+    /** Announces changed limits. A node that is not notified reads them with its next sweep. */
+    void announceLimits() {
+        if (worker != null) {
+            worker.limitsChanged();
+        }
+        notifications.send(LIMITS);
+    }
+
     /** Sends a notification to all nodes. It may get lost, so that nodes must not rely on it. */
     public void notifyNodes(String message) {
         notifications.send(message);
@@ -192,6 +203,8 @@ public final class JobEngine implements NodeComponent {
         } else if (news.startsWith(CANCELLED) && worker != null) {
             // On the thread of the session: nothing here may block.
             worker.checkCancelled(UUID.fromString(news.substring(CANCELLED.length())));
+        } else if (news.equals(LIMITS) && worker != null) {
+            worker.limitsChanged();
         }
     }
 
@@ -262,6 +275,11 @@ public final class JobEngine implements NodeComponent {
     public void begin() {
         announcements.begin();
         sweeper.begin();
+        if (working) {
+            // Before the first claim, which must obey them.
+            housekeeping.declareLimits();
+            announceLimits();
+        }
         if (worker != null) {
             worker.begin();
         }
@@ -331,6 +349,9 @@ public final class JobEngine implements NodeComponent {
 
     /** Makes one sweep. */
     void sweep() {
+        if (worker != null) {
+            worker.limitsChanged();
+        }
         sweeper.sweep(() -> announce(JobPriority.NORMAL));
     }
 

@@ -4,6 +4,8 @@ package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.store.JobLimitReports;
+import dev.forge.cluster.internal.job.store.JobLimitReports.LimitState;
 import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.job.store.JobReports.Obstacles;
 import dev.forge.cluster.internal.node.Node;
@@ -13,8 +15,12 @@ import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.job.JobInfo;
 import java.time.Duration;
+import java.time.Instant;
+import java.util.List;
 import java.util.Objects;
 import java.util.UUID;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /** Explains why a job is in its state, and what keeps a pending job from running. */
 final class JobExplainer {
@@ -26,12 +32,14 @@ final class JobExplainer {
     private final JobEngine engine;
     private final JobHandlers handlers;
     private final JobReports reports;
+    private final JobLimitReports limits;
 
-    JobExplainer(Node node, JobEngine engine, JobHandlers handlers, JobReports reports) {
+    JobExplainer(Node node, JobEngine engine, JobHandlers handlers, JobReports reports, JobLimitReports limits) {
         this.node = node;
         this.engine = engine;
         this.handlers = handlers;
         this.reports = reports;
+        this.limits = limits;
     }
 
     JobExplanation explain(UUID id) {
@@ -87,6 +95,49 @@ final class JobExplainer {
         return capability != null && capability.startsWith("@");
     }
 
+    private @Nullable JobExplanation explainLimits(JobInfo job) {
+        JobHandler handler = handlers.named(job.name());
+        String name = handler == null ? job.name() : handler.name();
+        List<String> names = handler == null ? List.of(job.name()) : handler.names();
+        String group = job.group();
+        LimitState state = limits.state(name, names, group).orElse(null);
+        if (state == null) {
+            return null;
+        }
+        UUID first =
+                group != null && state.ordered() ? limits.first(names, group).orElse(null) : null;
+        if (first != null && !first.equals(job.id())) {
+            return new JobExplanation(
+                    Reason.WAITING_FOR_ORDER,
+                    "The jobs of group '%s' run in the order in which they were enqueued, and job %s must end first. Perhaps that one waits for its next attempt."
+                            .formatted(group, first));
+        }
+        if (state.isGroupFull()) {
+            return new JobExplanation(
+                    Reason.GROUP_FULL,
+                    "At most %d jobs of group '%s' run at the same time. These do: %s."
+                            .formatted(state.groupConcurrency(), group, holders(names, group)));
+        }
+        if (state.isFull()) {
+            return new JobExplanation(
+                    Reason.NAME_FULL,
+                    "At most %d jobs named '%s' run at the same time. These do: %s."
+                            .formatted(state.concurrency(), name, holders(names, null)));
+        }
+        Instant startableAt = state.startableAt();
+        return startableAt == null
+                ? null
+                : new JobExplanation(
+                        Reason.GROUP_RATE,
+                        "The rate of group '%s' allows the next start at %s.".formatted(group, startableAt));
+    }
+
+    private String holders(List<String> names, @Nullable String group) {
+        return limits.holders(names, group).stream()
+                .map(holder -> "%s on node %s since %s".formatted(holder.job(), holder.node(), holder.since()))
+                .collect(Collectors.joining(", "));
+    }
+
     private JobExplanation explainPending(JobInfo job, Obstacles obstacles) {
         if (obstacles.waitsFor() != null) {
             return new JobExplanation(
@@ -129,6 +180,10 @@ final class JobExplainer {
                     Reason.NO_CAPABLE_WORKER,
                     "None of %d active workers with a handler offers the capability '%s'."
                             .formatted(obstacles.knowing(), job.capability()));
+        }
+        JobExplanation limited = explainLimits(job);
+        if (limited != null) {
+            return limited;
         }
         if (obstacles.free() == 0 || obstacles.dueInMillis() < -LONG_OVERDUE.toMillis()) {
             return new JobExplanation(

@@ -2,15 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.store.JobKeeping;
+import dev.forge.cluster.internal.job.store.JobLimitStore;
 import dev.forge.cluster.internal.job.worker.WorkerSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PurgeBatch;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
@@ -33,6 +36,8 @@ final class JobHousekeeping {
     private final JobKeeping keeping;
     private final JobKeeping vacuuming;
     private final PurgeBatch purge;
+    private final JobLimitStore limits;
+    private final PurgeBatch purgeOfRates;
 
     /** How many dead rows the last vacuum left behind. */
     private volatile long deadAfterVacuum;
@@ -46,6 +51,9 @@ final class JobHousekeeping {
         this.vacuuming =
                 new JobKeeping(node.resources().schema(), node.resources().direct());
         this.purge = new PurgeBatch("finished jobs", PURGE_BATCH, node::nanos);
+        this.limits =
+                new JobLimitStore(node.resources().schema(), node.resources().control());
+        this.purgeOfRates = new PurgeBatch("rates of groups", PURGE_BATCH, node::nanos);
     }
 
     /** Deletes finished jobs whose retention has passed, and vacuums the table if it has many dead rows. */
@@ -54,6 +62,7 @@ final class JobHousekeeping {
                 .map(owned -> "(" + owned.awaitedCondition() + ")")
                 .collect(Collectors.joining(" OR "));
         purge.deleteAll(limit -> keeping.purge(retention.completed(), retention.failed(), awaited, limit));
+        purgeOfRates.deleteAll(limits::purgeRates);
         long dead = keeping.deadRows();
         // A vacuum cannot remove rows that an old snapshot keeps.
         boolean inVain = deadAfterVacuum > DEAD_ROWS && dead < 2 * deadAfterVacuum;
@@ -65,6 +74,25 @@ final class JobHousekeeping {
                 log.debug("Could not vacuum forge_jobs; autovacuum will", e);
             }
         }
+    }
+
+    /** Records the limits that the handlers of this node declare. */
+    void declareLimits() {
+        var unlimited = new TreeSet<String>();
+        for (String name : handlers.names()) {
+            JobHandler handler = handlers.named(name);
+            if (handler == null || !handler.name().equals(name)) {
+                // A former name.
+                continue;
+            }
+            JobHandler.Grouping grouping = handler.grouping();
+            if (grouping.isLimited()) {
+                limits.declare(name, grouping.limits(), grouping.ordered());
+            } else {
+                unlimited.add(name);
+            }
+        }
+        limits.declareNone(unlimited);
     }
 
     /** Warns about pending jobs that no live node has a handler for. */

@@ -67,7 +67,8 @@ final class NewJobFactory {
                 delay(name, options.delay()),
                 time(name, options.at()),
                 maxAttempts,
-                metadata(name, options));
+                metadata(name, options),
+                group(name, payload, text, handler, options));
     }
 
     private String payloadText(String name, @Nullable Object payload, @Nullable JobHandler handler) {
@@ -83,6 +84,24 @@ final class NewJobFactory {
             String what = type.startsWith("java.") ? "" : " (" + type + ")";
             throw new JobRejectedException("the payload of job '%s'%s %s".formatted(name, what, e.getMessage()), e);
         }
+    }
+
+    private @Nullable String group(
+            String name, @Nullable Object payload, String text, @Nullable JobHandler handler, JobOptions options) {
+        String group = options.group();
+        JobHandler.GroupOfPayload declared =
+                handler == null ? null : handler.grouping().group();
+        if (group == null && handler != null && declared != null) {
+            try {
+                group = declared.of(handler.target().payload(json, payload, text));
+            } catch (IllegalArgumentException e) {
+                throw new JobRejectedException("Job '%s': %s".formatted(name, e.getMessage()), e);
+            }
+        }
+        if (group != null) {
+            requireStorable("group", group);
+        }
+        return group;
     }
 
     private String metadata(String name, JobOptions options) {

@@ -14,14 +14,17 @@ class JobAnnouncementsTests {
 
     @Test
     void announcement_of_one_queue_names_it() {
-        assertThat(JobAnnouncements.received("work node\n50\ngpu\nrender: a film"))
-                .isEqualTo(new Received("node", new Queue("render: a film", "gpu", 50)));
-        assertThat(JobAnnouncements.received("work node\n50\n\nrender"))
-                .isEqualTo(new Received("node", new Queue("render", "", 50)));
+        assertThat(JobAnnouncements.received("work node\n50\n\ngpu\nrender: a film"))
+                .isEqualTo(new Received("node", Queue.ungrouped("render: a film", "gpu", 50)));
+        assertThat(JobAnnouncements.received("work node\n50\n\n\nrender"))
+                .isEqualTo(new Received("node", Queue.ungrouped("render", "", 50)));
+        assertThat(JobAnnouncements.received("work node\n50\ngrouped\n\nrender"))
+                .isEqualTo(new Received("node", new Queue("render", "", 50, true)));
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"work node", "work node\nhigh\n\nrender", "work node\n50", "work node\n99999999999\n\nx"})
+    @ValueSource(
+            strings = {"work node", "work node\nhigh\n\n\nrender", "work node\n50", "work node\n99999999999\n\n\nx"})
     void announcement_of_an_unknown_queue_requests_a_search(String news) {
         assertThat(JobAnnouncements.received(news)).isEqualTo(new Received("node", null));
     }

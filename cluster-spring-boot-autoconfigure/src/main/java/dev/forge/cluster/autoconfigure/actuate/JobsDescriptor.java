@@ -73,6 +73,7 @@ public record JobsDescriptor(Set<String> paused, List<JobSummaryDescriptor> jobs
      * @param node the node that claimed it last
      * @param metadata its metadata, sanitized
      * @param uniqueKey its unique key, sanitized
+     * @param group its group, sanitized
      * @param progress the reported progress, sanitized
      * @param payload the payload, sanitized
      * @param result the result, sanitized
@@ -98,6 +99,7 @@ public record JobsDescriptor(Set<String> paused, List<JobSummaryDescriptor> jobs
             @Nullable UUID node,
             Map<String, @Nullable Object> metadata,
             @Nullable Object uniqueKey,
+            @Nullable Object group,
             @Nullable Object progress,
             @Nullable Object payload,
             @Nullable Object result,

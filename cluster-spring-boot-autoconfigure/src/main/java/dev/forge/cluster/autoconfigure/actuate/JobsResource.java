@@ -116,6 +116,7 @@ final class JobsResource {
                 job.nodeId(),
                 metadata,
                 uniqueKey,
+                shown.value("group", job.group()),
                 shown.json("progress", job.progress()),
                 shown.json("payload", job.payload()),
                 shown.json("result", job.result()),

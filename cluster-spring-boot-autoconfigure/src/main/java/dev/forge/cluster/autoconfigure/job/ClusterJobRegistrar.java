@@ -39,6 +39,7 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
     private final AttributeReader attributes;
     private final JobLimits limits;
     private final MethodTransactions transactions;
+    private final JobGroups groups;
 
     public ClusterJobRegistrar(
             ConfigurableListableBeanFactory beans,
@@ -50,6 +51,7 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
         this.attributes = new AttributeReader(beans);
         this.limits = new JobLimits(beans, cluster.job());
         this.transactions = new MethodTransactions(beans, database);
+        this.groups = new JobGroups(attributes);
     }
 
     @Override
@@ -61,6 +63,8 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
     private JobHandler handler(AnnotatedMethods.Found<ClusterJob> found) {
         ClusterJob job = found.annotation();
         try {
+            JobHandler.Target target =
+                    size(job) > 1 ? BulkTargets.of(beans, found, bulk(job), transactions.of(found)) : target(found);
             return new JobHandler(
                     attributes.name(job.name(), found.method()),
                     Arrays.stream(job.aliases()).map(attributes::alias).toList(),
@@ -76,7 +80,8 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
                             Set.of(job.excluded()),
                             job.timeout(),
                             job.retention()),
-                    size(job) > 1 ? BulkTargets.of(beans, found, bulk(job), transactions.of(found)) : target(found));
+                    groups.of(job, target.payloadType()),
+                    target);
         } catch (IllegalArgumentException | IllegalStateException e) {
             throw new ClusterStartupException(
                     "@ClusterJob on %s: %s".formatted(found.place(), e.getMessage()),

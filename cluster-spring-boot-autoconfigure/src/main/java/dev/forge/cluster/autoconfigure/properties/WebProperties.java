@@ -23,6 +23,8 @@ import org.springframework.util.unit.DataSize;
  * @param healthAliases Whether /_api/health and /_api/ready are served. Needs forge.cluster.web.enabled.
  * @param maxPriority Highest priority that a request may set. The priority that a handler declares is not limited.
  * @param allowReplace Whether a request may replace the payload of an unfinished job with the same key.
+ * @param allowGroup Whether a request may set the group of a job. The group that a handler derives from the payload needs no
+ *     permission.
  * @param visibleJobs Jobs that a client may read and cancel: own (those it submitted) or all (every job whose name is in
  *     forge.cluster.web.jobs).
  */
@@ -34,6 +36,7 @@ public record WebProperties(
         @DefaultValue("true") boolean healthAliases,
         @DefaultValue("normal") JobPriority maxPriority,
         @DefaultValue("false") boolean allowReplace,
+        @DefaultValue("false") boolean allowGroup,
         @DefaultValue("own") VisibleJobs visibleJobs) {
 
     /** Jobs that a client may read and cancel. */

@@ -88,6 +88,10 @@ final class Submissions {
                     "priority must not exceed %s (forge.cluster.web.max-priority); omit it to use the priority of the job"
                             .formatted(EnumText.hyphenated(web.maxPriority())));
         }
+        if (options.group() != null && !web.allowGroup()) {
+            // Limits apply to each group: with groups of its own choice a client could evade them.
+            throw new Refusal(HttpStatus.FORBIDDEN, "group must not be set (forge.cluster.web.allow-group is false)");
+        }
         if (options.uniquePolicy() == UniquePolicy.REPLACE && !web.allowReplace()) {
             throw new Refusal(
                     HttpStatus.FORBIDDEN, "onDuplicate must not be replace (forge.cluster.web.allow-replace is false)");

@@ -28,7 +28,7 @@ import tools.jackson.databind.util.RawValue;
 final class WebJobs {
 
     private static final Set<String> MEMBERS =
-            Set.of("name", "payload", "key", "onDuplicate", "delay", "at", "priority");
+            Set.of("name", "payload", "key", "onDuplicate", "delay", "at", "priority", "group");
     private static final int LONGEST_WORD = 64;
 
     private final Submissions submissions;
@@ -76,6 +76,10 @@ final class WebJobs {
         String priority = members.text("priority", LONGEST_WORD);
         if (priority != null) {
             options = options.withPriority(priority(priority));
+        }
+        String group = members.text("group", Submissions.LONGEST_KEY);
+        if (group != null) {
+            options = options.withGroup(group);
         }
         String onDuplicate = members.text("onDuplicate", LONGEST_WORD);
         if (onDuplicate != null && key == null) {

@@ -390,6 +390,7 @@ public class ClusterPropertiesTests {
         web.health-aliases=true
         web.max-priority=normal
         web.allow-replace=false
+        web.allow-group=false
         web.visible-jobs=own
         oauth2.enabled=true
         oauth2.ttl=10m

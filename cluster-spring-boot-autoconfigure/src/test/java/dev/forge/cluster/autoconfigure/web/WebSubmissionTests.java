@@ -161,6 +161,13 @@ class WebSubmissionTests {
     }
 
     @Test
+    void group_must_be_allowed() {
+        assertThat(http.post("/forge/jobs", "{\"name\":\"my_task\",\"group\":\"mine\"}")
+                        .problem(403))
+                .contains("forge.cluster.web.allow-group");
+    }
+
+    @Test
     void key_of_a_client_never_meets_that_of_the_application() {
         JobOptions options = JobOptions.defaults().withUniqueKey("invoice-7");
         UUID own = jobs.enqueueNamed("my_task", Map.of("by", "application"), options)

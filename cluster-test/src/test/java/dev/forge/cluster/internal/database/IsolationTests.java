@@ -147,6 +147,6 @@ class IsolationTests {
     }
 
     private static NewJob job() {
-        return new NewJob(UUID.randomUUID(), "order", "{}", 50, null, 0, null, null, "{}");
+        return new NewJob(UUID.randomUUID(), "order", "{}", 50, null, 0, null, null, "{}", null);
     }
 }

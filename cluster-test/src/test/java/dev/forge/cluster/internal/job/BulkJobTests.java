@@ -24,7 +24,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -284,7 +283,7 @@ class BulkJobTests extends JobFixture {
     @Test
     void timeout_of_a_call_lets_the_jobs_run_one_by_one() {
         work.onMany(
-                new TestJobs.Declared("index", List.of(), Integer.class, 3, Duration.ofMillis(200), Set.of(), null),
+                job("index").taking(Integer.class).timeout(Duration.ofMillis(200)),
                 3,
                 PATIENCE,
                 (payloads, contexts) -> {

@@ -23,6 +23,7 @@ import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.workflow.store.WorkflowJobs;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobInterceptor;
+import dev.forge.cluster.job.JobLimits;
 import dev.forge.cluster.job.JobPriority;
 import java.lang.reflect.Type;
 import java.time.Duration;
@@ -78,35 +79,48 @@ public final class TestJobs {
             int maxAttempts,
             Duration timeout,
             Set<Class<? extends Throwable>> excluded,
-            JobHandler.Transaction transaction) {
+            JobHandler.Transaction transaction,
+            JobHandler.Grouping grouping) {
 
         public Declared taking(Type type) {
-            return new Declared(name, aliases, type, maxAttempts, timeout, excluded, transaction);
+            return new Declared(name, aliases, type, maxAttempts, timeout, excluded, transaction, grouping);
         }
 
         public Declared attempts(int max) {
-            return new Declared(name, aliases, payload, max, timeout, excluded, transaction);
+            return new Declared(name, aliases, payload, max, timeout, excluded, transaction, grouping);
         }
 
         public Declared timeout(Duration limit) {
-            return new Declared(name, aliases, payload, maxAttempts, limit, excluded, transaction);
+            return new Declared(name, aliases, payload, maxAttempts, limit, excluded, transaction, grouping);
         }
 
         Declared excluding(Class<? extends Throwable> type) {
-            return new Declared(name, aliases, payload, maxAttempts, timeout, Set.of(type), transaction);
+            return new Declared(name, aliases, payload, maxAttempts, timeout, Set.of(type), transaction, grouping);
         }
 
         Declared alias(String alias) {
-            return new Declared(name, List.of(alias), payload, maxAttempts, timeout, excluded, transaction);
+            return new Declared(name, List.of(alias), payload, maxAttempts, timeout, excluded, transaction, grouping);
+        }
+
+        Declared grouped(JobHandler.GroupOfPayload group, JobLimits limits, boolean ordered) {
+            return new Declared(
+                    name,
+                    aliases,
+                    payload,
+                    maxAttempts,
+                    timeout,
+                    excluded,
+                    transaction,
+                    new JobHandler.Grouping(group, limits, ordered));
         }
 
         public Declared in(JobHandler.Transaction own) {
-            return new Declared(name, aliases, payload, maxAttempts, timeout, excluded, own);
+            return new Declared(name, aliases, payload, maxAttempts, timeout, excluded, own, grouping);
         }
     }
 
     public static Declared job(String name) {
-        return new Declared(name, List.of(), null, 3, null, Set.of(), null);
+        return new Declared(name, List.of(), null, 3, null, Set.of(), null, JobHandler.Grouping.NONE);
     }
 
     public JobHandler.Transaction transaction(int isolation) {
@@ -127,6 +141,7 @@ public final class TestJobs {
                 null,
                 JobPriority.NORMAL.value(),
                 new JobHandler.Limits(declared.maxAttempts, backoff, 0, declared.excluded, declared.timeout, retention),
+                declared.grouping,
                 new JobHandler.Target(
                         declared.payload,
                         declared.transaction,
@@ -146,6 +161,7 @@ public final class TestJobs {
                 null,
                 JobPriority.NORMAL.value(),
                 new JobHandler.Limits(declared.maxAttempts, backoff, 0, declared.excluded, declared.timeout, retention),
+                declared.grouping,
                 new JobHandler.Target(declared.payload, declared.transaction, code, "test " + declared.name)));
         return this;
     }

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.job.handler;
 import dev.forge.cluster.BackoffStrategy;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.JobLimits;
 import dev.forge.cluster.job.PermanentJobFailure;
 import java.lang.reflect.Type;
 import java.time.Duration;
@@ -12,7 +13,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
+import org.springframework.core.ResolvableType;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 
@@ -23,7 +26,53 @@ import org.springframework.transaction.TransactionDefinition;
  * @param capability the capability that a node must offer; null: none
  */
 public record JobHandler(
-        String name, List<String> aliases, @Nullable String capability, int priority, Limits limits, Target target) {
+        String name,
+        List<String> aliases,
+        @Nullable String capability,
+        int priority,
+        Limits limits,
+        Grouping grouping,
+        Target target) {
+
+    /** Creates a handler without groups. */
+    public JobHandler(
+            String name,
+            List<String> aliases,
+            @Nullable String capability,
+            int priority,
+            Limits limits,
+            Target target) {
+        this(name, aliases, capability, priority, limits, Grouping.NONE, target);
+    }
+
+    /**
+     * The groups of jobs.
+     *
+     * @param group determines the group of a job from its payload; null: only options do
+     * @param ordered whether the jobs of a group run one after the other, in the order in which they were enqueued
+     */
+    public record Grouping(@Nullable GroupOfPayload group, JobLimits limits, boolean ordered) {
+
+        public static final Grouping NONE = new Grouping(null, JobLimits.none(), false);
+
+        /** Returns whether there is anything that claims must observe. */
+        public boolean isLimited() {
+            return ordered || !limits.equals(JobLimits.none());
+        }
+    }
+
+    /** Determines the group of a job. */
+    @FunctionalInterface
+    public interface GroupOfPayload {
+
+        /**
+         * Returns the group; null: none.
+         *
+         * @throws IllegalArgumentException if it cannot be determined
+         */
+        @Nullable
+        String of(@Nullable Object payload);
+    }
 
     /**
      * The limits of an attempt and of the job.
@@ -91,6 +140,13 @@ public record JobHandler(
             this(payloadType, transaction, code, null, description);
         }
 
+        /** Returns a payload as the handler receives it. Clients that do not know its type pass maps and lists. */
+        public @Nullable Object payload(PayloadJson json, @Nullable Object payload, String text) {
+            return payloadType == null || ResolvableType.forType(payloadType).isInstance(payload)
+                    ? payload
+                    : json.read(text, payloadType);
+        }
+
         /** Checks that the handler can read a payload, if it takes one. */
         public void requireReadable(PayloadJson json, @Nullable Object payload, String text) {
             if (payloadType != null) {
@@ -153,6 +209,11 @@ public record JobHandler(
         /** Calls the method; exceptions of the method are thrown unwrapped. */
         @Nullable
         Object run(@Nullable Object payload, JobContext context) throws Throwable;
+    }
+
+    /** Returns the name and the former names of the job. */
+    public List<String> names() {
+        return Stream.concat(Stream.of(name), aliases.stream()).toList();
     }
 
     public boolean isTransactional() {

@@ -7,7 +7,10 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Mark;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
+import java.sql.Connection;
 import java.sql.PreparedStatement;
+import java.sql.ResultSet;
+import java.sql.SQLException;
 import java.sql.Types;
 import java.time.Duration;
 import java.time.Instant;
@@ -18,6 +21,8 @@ import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import javax.sql.DataSource;
@@ -88,6 +93,15 @@ public final class JobClaimStore {
         public Claiming(UUID node, int limit, int starting, int maxAttempts, @Nullable Duration lease) {
             this(node, limit, starting, maxAttempts, lease, true, false);
         }
+
+        /** Binds the parameters of the statement that changes the rows. */
+        private void bind(PreparedStatement statement, int first) throws SQLException {
+            statement.setInt(first, starting);
+            statement.setInt(first + 1, starting);
+            statement.setInt(first + 2, maxAttempts);
+            statement.setObject(first + 3, node);
+            statement.setObject(first + 4, lease == null ? null : lease.toMillis(), Types.BIGINT);
+        }
     }
 
     /**
@@ -103,6 +117,7 @@ public final class JobClaimStore {
      * @param bytes approximate size of payload, checkpoint and metadata
      * @param read whether these three were read with the claim; otherwise {@link #read} reads them
      * @param hasKey whether the job has a unique key, so that another job may wait for its end
+     * @param group the group of the job; null: none
      */
     public record Claimed(
             UUID id,
@@ -119,7 +134,8 @@ public final class JobClaimStore {
             boolean started,
             long bytes,
             boolean read,
-            boolean hasKey) {
+            boolean hasKey,
+            @Nullable String group) {
 
         /** Returns the name under which the job was enqueued. */
         public String name() {
@@ -151,7 +167,8 @@ public final class JobClaimStore {
                     started,
                     body.bytes,
                     true,
-                    hasKey);
+                    hasKey,
+                    group);
         }
     }
 
@@ -165,43 +182,77 @@ public final class JobClaimStore {
                 && claimed.stream().mapToLong(Claimed::bytes).sum() < CLAIM_BYTES;
     }
 
-    // A job that was returned before may be the reason why the claim that included it failed: it is read alone.
-    private static final String CLAIM_WITH_BODIES = claimSql(
-            "%1$s < %2$d AND (claim_epoch <= attempts OR %1$s <= %3$d)".formatted(BYTES, LARGE, SURELY_READABLE));
+    /**
+     * Picks the oldest jobs of a queue. The array is an InitPlan: its rows are locked once and found again by primary key. A join with
+     * the subselect costs a third more, and IN (subselect) may take more rows than the limit.
+     */
+    private static final String OLDEST = """
+            WITH picked AS MATERIALIZED (SELECT ARRAY(
+                SELECT id FROM (
+                    SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM (
+                        SELECT id, %1$s AS bytes FROM ~.forge_jobs j
+                        WHERE status = 'pending' AND waits_for IS NULL AND name = ?
+                          AND coalesce(worker_capability, '') = ? AND %4$s = ?
+                          AND scheduled_at <= now() AND (scheduled_at, id) >= (?, ?) AND claim_epoch < %3$d
+                          AND EXISTS (SELECT FROM ~.forge_nodes WHERE id = ? AND status = 'active')
+                          AND NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = ?)
+                          -- Skipping a row because its lock is taken costs as much as claiming it.
+                          AND (NOT ? OR age(xmax) > (SELECT age(pg_snapshot_xmin(pg_current_snapshot())::xid)))
+                        ORDER BY scheduled_at, id LIMIT ? FOR UPDATE SKIP LOCKED) AS locked) AS weighed
+                WHERE before < %2$d) AS ids)
+            """.formatted(BYTES, CLAIM_BYTES, LAST_EPOCH, JobQueueStore.RANK);
 
-    private static final String CLAIM_WITHOUT_BODIES = claimSql("false");
+    /** Picks jobs of the groups whose turn it is. The function has locked them. */
+    private static final String IN_TURNS = """
+            WITH turn AS MATERIALIZED (
+                SELECT * FROM ~.forge_pick_jobs(?, ?, ?::text[], ?, ?, ?, ?, ?, ?, ?, ?::text[])),
+            picked AS MATERIALIZED (SELECT ARRAY(
+                SELECT id FROM (
+                    SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM (
+                        SELECT j.id, %1$s AS bytes FROM unnest((SELECT ids FROM turn)) WITH ORDINALITY AS p (id, place)
+                        JOIN ~.forge_jobs j ON j.id = p.id
+                        ORDER BY p.place) AS read) AS weighed
+                WHERE before < %2$d) AS ids),
+            """.formatted(BYTES, CLAIM_BYTES);
+
+    // A job that was returned before may be the reason why the claim that included it failed: it is read alone.
+    private static final String BODIES =
+            "%1$s < %2$d AND (claim_epoch <= attempts OR %1$s <= %3$d)".formatted(BYTES, LARGE, SURELY_READABLE);
+
+    private static final String CLAIM_WITH_BODIES = OLDEST + claimSql(BODIES);
+
+    private static final String CLAIM_WITHOUT_BODIES = OLDEST + claimSql("false");
+
+    private static final String CLAIM_IN_TURNS = inTurns(BODIES);
+
+    private static final String CLAIM_IN_TURNS_WITHOUT_BODIES = inTurns("false");
+
+    private static String inTurns(String bodies) {
+        return """
+                %s claimed AS (%s)
+                SELECT c.*, t.last_group, t.last_credit, t.blocked, t.wait_millis, t.contended, t.complete
+                FROM turn t LEFT JOIN claimed c ON true
+                """.formatted(IN_TURNS, claimSql(bodies));
+    }
 
     private static String claimSql(String bodies) {
-        // The array is an InitPlan: its rows are locked once and found again by primary key. A join with the
-        // subselect costs a third more, and IN (subselect) may take more rows than the limit.
         return """
-                WITH picked AS MATERIALIZED (SELECT ARRAY(
-                    SELECT id FROM (
-                        SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM (
-                            SELECT id, %1$s AS bytes FROM ~.forge_jobs
-                            WHERE status = 'pending' AND waits_for IS NULL AND name = ?
-                              AND coalesce(worker_capability, '') = ? AND priority = ?
-                              AND scheduled_at <= now() AND (scheduled_at, id) >= (?, ?) AND claim_epoch < %4$d
-                              AND EXISTS (SELECT FROM ~.forge_nodes WHERE id = ? AND status = 'active')
-                              AND NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = ?)
-                              -- Skipping a row because its lock is taken costs as much as claiming it.
-                              AND (NOT ? OR age(xmax) > (SELECT age(pg_snapshot_xmin(pg_current_snapshot())::xid)))
-                            ORDER BY scheduled_at, id LIMIT ? FOR UPDATE SKIP LOCKED) AS locked) AS weighed
-                    WHERE before < %2$d) AS ids)
                 UPDATE ~.forge_jobs
                 SET status = CASE WHEN claim_epoch > attempts OR id = ANY ((SELECT ids[1:?] FROM picked)::uuid[])
                               THEN 'running' ELSE 'claimed' END,
                     started_at = CASE WHEN claim_epoch > attempts OR id = ANY ((SELECT ids[1:?] FROM picked)::uuid[])
                                   THEN clock_timestamp() END,
                     max_attempts = coalesce(max_attempts, ?),
-                    worker_id = ?, claim_epoch = claim_epoch + 1, attempts = least(attempts + 1, %5$d),
+                    worker_id = ?, claim_epoch = claim_epoch + 1, attempts = least(attempts + 1, %3$d),
                     claimed_at = clock_timestamp(), last_heartbeat = clock_timestamp(),
                     lease_expires_at = coalesce(clock_timestamp() + ? * interval '1 millisecond', 'infinity')
                 WHERE id = ANY ((SELECT ids FROM picked)::uuid[])
-                RETURNING id, CASE WHEN %3$s THEN payload::text END, attempts, max_attempts, claim_epoch, scheduled_at,
-                          CASE WHEN %3$s THEN checkpoint::text END, CASE WHEN %3$s THEN metadata::text END,
-                          status = 'running', claimed_at, recoveries, %1$s, unique_key IS NOT NULL
-                """.formatted(BYTES, CLAIM_BYTES, bodies, LAST_EPOCH, JobRows.MOST_COUNTED);
+                RETURNING id, CASE WHEN %2$s THEN payload::text END AS payload, attempts, max_attempts, claim_epoch, scheduled_at,
+                          CASE WHEN %2$s THEN checkpoint::text END AS checkpoint,
+                          CASE WHEN %2$s THEN metadata::text END AS metadata,
+                          status = 'running' AS started, claimed_at, recoveries, %1$s AS bytes, unique_key IS NOT NULL AS has_key,
+                          job_group
+                """.formatted(BYTES, bodies, JobRows.MOST_COUNTED);
     }
 
     /**
@@ -212,57 +263,136 @@ public final class JobClaimStore {
      *     snapshot keeps
      */
     public List<Claimed> claim(Queue queue, Mark mark, Claiming claiming) {
-        List<Claimed> claimed = new ArrayList<>();
-        // Read once: all rows have nearly the same time, and conversion has a cost.
-        long[] claimedAt = {0};
+        var claimed = new ClaimedRows(queue);
         jdbc.query(
                 connection -> {
                     PreparedStatement statement = connection.prepareStatement(
                             schema.sql(claiming.bodies ? CLAIM_WITH_BODIES : CLAIM_WITHOUT_BODIES));
                     statement.setString(1, queue.name());
                     statement.setString(2, queue.capability());
-                    statement.setInt(3, queue.priority());
+                    statement.setInt(3, queue.rank());
                     statement.setObject(4, mark.scheduledAt().atOffset(ZoneOffset.UTC));
                     statement.setObject(5, mark.id());
                     statement.setObject(6, claiming.node);
                     statement.setString(7, queue.name());
                     statement.setBoolean(8, claiming.quick);
                     statement.setInt(9, claiming.limit);
-                    statement.setInt(10, claiming.starting);
-                    statement.setInt(11, claiming.starting);
-                    statement.setInt(12, claiming.maxAttempts);
-                    statement.setObject(13, claiming.node);
-                    statement.setObject(14, claiming.lease == null ? null : claiming.lease.toMillis(), Types.BIGINT);
+                    claiming.bind(statement, 10);
+                    return statement;
+                },
+                claimed::add);
+        claimed.jobs.sort(Comparator.comparing(Claimed::mark));
+        return claimed.jobs;
+    }
+
+    /** Collects the rows that a claim returns. */
+    private static final class ClaimedRows {
+
+        private final Queue queue;
+        private final List<Claimed> jobs = new ArrayList<>();
+        /** Read once: all rows have nearly the same time, and conversion has a cost. */
+        private long claimedAt;
+
+        ClaimedRows(Queue queue) {
+            this.queue = queue;
+        }
+
+        void add(ResultSet row) throws SQLException {
+            Instant scheduledAt = row.getObject(6, OffsetDateTime.class).toInstant();
+            if (claimedAt == 0) {
+                claimedAt = row.getObject(10, OffsetDateTime.class).toInstant().toEpochMilli();
+            }
+            String payload = row.getString(2);
+            String metadata = row.getString(8);
+            jobs.add(new Claimed(
+                    row.getObject(1, UUID.class),
+                    queue,
+                    payload == null ? "{}" : payload,
+                    row.getInt(3),
+                    row.getObject(4, Integer.class),
+                    row.getLong(5),
+                    row.getInt(11),
+                    scheduledAt,
+                    row.getString(7),
+                    metadata == null ? "{}" : metadata,
+                    Math.max(0, claimedAt - scheduledAt.toEpochMilli()),
+                    row.getBoolean(9),
+                    row.getLong(12),
+                    payload != null,
+                    row.getBoolean(13),
+                    row.getString(14)));
+        }
+    }
+
+    /**
+     * Where the turns of a queue with groups continue.
+     *
+     * @param handler the name of the handler, whose limits apply
+     * @param names this name and the former ones
+     * @param group the group that had the last turn; {@code ""}: none
+     * @param credit how many jobs it may still start in that turn
+     * @param ended groups whose jobs have just ended
+     */
+    public record Turn(String handler, List<String> names, String group, int credit, List<String> ended) {}
+
+    /**
+     * The result of a claim in turns.
+     *
+     * @param group the group that had the last turn
+     * @param credit how many jobs it may still start in that turn
+     * @param blocked the number of groups with due jobs that a limit keeps from starting one, as far as they were visited
+     * @param waitMillis time until a rate allows another start; null if no rate is the obstacle
+     * @param contended whether another node was claiming from one of the groups
+     * @param complete whether all groups were visited, unless there was enough to claim before
+     */
+    public record Turns(
+            List<Claimed> jobs,
+            String group,
+            int credit,
+            int blocked,
+            @Nullable Long waitMillis,
+            boolean contended,
+            boolean complete) {}
+
+    /**
+     * Claims due jobs of a queue that has groups or a limit, if this node is active: groups take turns, and limits are observed.
+     * Skips groups and rows that other nodes are claiming.
+     */
+    public Turns claimInTurns(Queue queue, Turn turn, Claiming claiming) {
+        var claimed = new ClaimedRows(queue);
+        Turns[] turns = new Turns[1];
+        jdbc.query(
+                connection -> {
+                    PreparedStatement statement = connection.prepareStatement(
+                            schema.sql(claiming.bodies ? CLAIM_IN_TURNS : CLAIM_IN_TURNS_WITHOUT_BODIES));
+                    statement.setObject(1, claiming.node);
+                    statement.setString(2, turn.handler);
+                    statement.setArray(3, connection.createArrayOf("text", turn.names.toArray()));
+                    statement.setString(4, queue.name());
+                    statement.setString(5, queue.capability());
+                    statement.setInt(6, queue.priority());
+                    statement.setBoolean(7, queue.grouped());
+                    statement.setInt(8, claiming.limit);
+                    statement.setString(9, turn.group);
+                    statement.setInt(10, turn.credit);
+                    statement.setArray(11, connection.createArrayOf("text", turn.ended.toArray()));
+                    claiming.bind(statement, 12);
                     return statement;
                 },
                 row -> {
-                    Instant scheduledAt = row.getObject(6, OffsetDateTime.class).toInstant();
-                    if (claimedAt[0] == 0) {
-                        claimedAt[0] = row.getObject(10, OffsetDateTime.class)
-                                .toInstant()
-                                .toEpochMilli();
+                    turns[0] = new Turns(
+                            claimed.jobs,
+                            row.getString(15),
+                            row.getInt(16),
+                            row.getInt(17),
+                            row.getObject(18, Long.class),
+                            row.getBoolean(19),
+                            row.getBoolean(20));
+                    if (row.getObject(1) != null) {
+                        claimed.add(row);
                     }
-                    String payload = row.getString(2);
-                    String metadata = row.getString(8);
-                    claimed.add(new Claimed(
-                            row.getObject(1, UUID.class),
-                            queue,
-                            payload == null ? "{}" : payload,
-                            row.getInt(3),
-                            row.getObject(4, Integer.class),
-                            row.getLong(5),
-                            row.getInt(11),
-                            scheduledAt,
-                            row.getString(7),
-                            metadata == null ? "{}" : metadata,
-                            Math.max(0, claimedAt[0] - scheduledAt.toEpochMilli()),
-                            row.getBoolean(9),
-                            row.getLong(12),
-                            payload != null,
-                            row.getBoolean(13)));
                 });
-        claimed.sort(Comparator.comparing(Claimed::mark));
-        return claimed;
+        return Objects.requireNonNull(turns[0], "forge_pick_jobs returns one row");
     }
 
     /** The result of reading a claimed job. */
@@ -323,6 +453,24 @@ public final class JobClaimStore {
                     ORDER BY j.id FOR UPDATE OF j SKIP LOCKED))
                 RETURNING id, claim_epoch
                 """.formatted(JobRows.HELD_BY_NODE)), node, JobRows.sorted(keys)));
+    }
+
+    /** Returns claimed jobs to the queue, each with the group that it should have. Their attempts do not count. */
+    public void returnWithGroups(UUID node, Map<ClaimKey, String> groups) {
+        List<ClaimKey> keys = JobRows.sorted(groups.keySet());
+        jdbc.update(schema.sql("""
+                UPDATE ~.forge_jobs j
+                SET job_group = d.job_group, status = 'pending', worker_id = NULL, lease_expires_at = NULL, started_at = NULL,
+                    attempts = greatest(j.attempts - 1, 0)
+                FROM unnest(?::uuid[], ?::bigint[], ?::text[]) AS d (id, epoch, job_group)
+                WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
+                """.formatted(JobRows.HELD_BY_NODE)), statement -> {
+            Connection connection = statement.getConnection();
+            statement.setArray(1, SqlArrays.of(connection, "uuid", keys, ClaimKey::id));
+            statement.setArray(2, SqlArrays.of(connection, "int8", keys, ClaimKey::epoch));
+            statement.setArray(3, SqlArrays.of(connection, "text", keys, groups::get));
+            statement.setObject(4, node);
+        });
     }
 
     /** Writes the progress of a job; false if its row is locked or this node no longer holds it. */

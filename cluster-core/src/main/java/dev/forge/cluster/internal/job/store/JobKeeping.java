@@ -44,7 +44,8 @@ public final class JobKeeping {
             (SELECT count(*) FROM (
                  SELECT FROM ~.forge_jobs j
                  WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = p.name
-                 ORDER BY coalesce(j.worker_capability, ''), j.priority DESC, j.scheduled_at LIMIT (SELECT %d)) AS few)""";
+                 ORDER BY coalesce(j.worker_capability, ''), %s DESC, j.scheduled_at LIMIT (SELECT %%d)) AS few)
+            """.formatted(JobQueueStore.RANK);
 
     private final Schema schema;
     private final JdbcTemplate jdbc;

@@ -150,12 +150,12 @@ public final class JobListReports {
         if (statuses.contains(JobStatus.PENDING)) {
             places.add("""
                     WHERE status = 'pending' AND waits_for IS NULL%s
-                    ORDER BY name, coalesce(worker_capability, ''), priority DESC, scheduled_at
-                    """.formatted(filter.name() == null ? "" : " AND name = :name"));
+                    ORDER BY name, coalesce(worker_capability, ''), %s DESC, scheduled_at
+                    """.formatted(filter.name() == null ? "" : " AND name = :name", JobQueueStore.RANK));
             places.add("WHERE waits_for IS NOT NULL ORDER BY waits_for");
         }
         if (statuses.contains(JobStatus.CLAIMED) || statuses.contains(JobStatus.RUNNING)) {
-            places.add("WHERE status IN %s ORDER BY worker_id".formatted(JobRows.HELD));
+            places.add("WHERE status IN %s ORDER BY name, job_group, worker_id".formatted(JobRows.HELD));
         }
         for (JobKeeping.Kind kind : JobKeeping.Kind.values()) {
             if (statuses.stream().anyMatch(kind::mayInclude)) {

@@ -23,8 +23,8 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.JdbcTemplate;
 
 /**
- * Finds queues with due jobs. A {@link Queue} holds the pending jobs of one name, capability and priority; an index leads
- * directly to its oldest row. So neither a search nor {@link JobClaimStore#claim} reads a row that the node may not take, however
+ * Finds queues with due jobs. A {@link Queue} holds the pending jobs of one name, capability and priority, those with a group
+ * apart from the others; an index leads directly to its oldest row. So neither a search nor {@link JobClaimStore#claim} reads a row that the node may not take, however
  * many such rows exist.
  */
 public final class JobQueueStore {
@@ -48,12 +48,32 @@ public final class JobQueueStore {
         this.jdbc = new JdbcTemplate(source);
     }
 
+    /** The expression by which the index sorts queues of one name and capability; see {@link Queue#rank()}. */
+    static final String RANK = "(priority * 2 + CASE WHEN job_group IS NULL THEN 1 ELSE 0 END)";
+
+    private static final int LARGEST_RANK = 2 * 100 + 1;
+
     /**
-     * The pending jobs of one name, capability and priority.
+     * The pending jobs of one name, capability and priority that have a group, or those that have none.
      *
      * @param capability what a node must offer; {@code ""}: nothing
      */
-    public record Queue(String name, String capability, int priority) {}
+    public record Queue(String name, String capability, int priority, boolean grouped) {
+
+        /** Returns a queue of jobs without a group. */
+        public static Queue ungrouped(String name, String capability, int priority) {
+            return new Queue(name, capability, priority, false);
+        }
+
+        private static Queue ranked(String name, String capability, int rank) {
+            return new Queue(name, capability, rank >> 1, (rank & 1) == 0);
+        }
+
+        /** Returns the place among the queues of the same name and capability: the most urgent has the largest. */
+        int rank() {
+            return priority * 2 + (grouped ? 0 : 1);
+        }
+    }
 
     /**
      * A place in a queue, whose jobs are in the order of their times and ids. Without the ids, a search among many jobs of the same
@@ -77,7 +97,7 @@ public final class JobQueueStore {
      * @param due queues with their oldest job, the most urgent queue first
      * @param nextMillis time until the next job becomes due; null if there is none
      * @param marks for each queue that was seen, the place from which the next search has to read it
-     * @param unseen names and capabilities with more queues than the search went through, with the priority of the last one
+     * @param unseen names and capabilities with more queues than the search went through, with the rank of the last one
      */
     public record Queues(
             List<Head> due, @Nullable Long nextMillis, Map<Queue, Mark> marks, Map<Place, Integer> unseen) {}
@@ -122,18 +142,18 @@ public final class JobQueueStore {
                            (SELECT j.scheduled_at FROM ~.forge_jobs j
                             WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = q.name
                               AND coalesce(j.worker_capability, '') = q.capability
-                              AND j.priority = q.priority
+                              AND %s = q.rank
                               AND j.scheduled_at > now() AND j.scheduled_at < now() + interval '1 day'
                             ORDER BY j.scheduled_at LIMIT 1)
                            WHEN q.head < now() + interval '1 day' THEN q.head END AS next
                 FROM queue q
             )
-            SELECT name, capability, priority, CASE WHEN head <= now() THEN head END,
+            SELECT name, capability, rank, CASE WHEN head <= now() THEN head END,
                    (extract(epoch FROM next - now()) * 1000)::bigint,
                    least(head, now() - interval '1 second'),
                    CASE WHEN head < now() - interval '1 second' THEN head_id END, depth, head_id
             FROM seen
-            """;
+            """.formatted(RANK);
 
     /** Collects the rows of {@link #SEEN}. */
     private static final class Found {
@@ -149,7 +169,7 @@ public final class JobQueueStore {
         }
 
         void add(ResultSet row) throws SQLException {
-            var queue = new Queue(row.getString(1), row.getString(2), row.getInt(3));
+            Queue queue = Queue.ranked(row.getString(1), row.getString(2), row.getInt(3));
             OffsetDateTime head = row.getObject(4, OffsetDateTime.class);
             if (head != null) {
                 due.add(new Head(queue, new Mark(head.toInstant(), row.getObject(9, UUID.class))));
@@ -163,14 +183,14 @@ public final class JobQueueStore {
             marks.put(queue, new Mark(row.getObject(6, OffsetDateTime.class).toInstant(), id == null ? FIRST_ID : id));
             if (row.getInt(8) == most) {
                 // The last row of a gap: the next search continues below the least urgent of these.
-                unseen.merge(new Place(queue.name, queue.capability), queue.priority, Math::min);
+                unseen.merge(new Place(queue.name, queue.capability), queue.rank(), Math::min);
             }
         }
 
         Queues queues() {
             due.sort(
                     Comparator.comparingInt((Head head) -> -head.queue.priority).thenComparing(Head::mark));
-            // Zero is the lowest priority.
+            // Zero is the lowest rank.
             unseen.values().removeIf(last -> last == 0);
             return new Queues(due, next, marks, unseen);
         }
@@ -184,20 +204,21 @@ public final class JobQueueStore {
         var found = new Found(Integer.MAX_VALUE);
         jdbc.query(
                 connection -> {
-                    // For each possible priority: finding out which priorities exist would read the dead entries.
-                    PreparedStatement statement = connection.prepareStatement(schema.sql("""
-                            WITH queue (name, capability, priority, head, head_id, depth) AS (
-                                SELECT n.name, c.capability, p.priority, first.scheduled_at, first.id, 0
+                    // For each possible rank: finding out which ranks exist would read the dead entries.
+                    PreparedStatement statement =
+                            connection.prepareStatement(schema.sql("""
+                            WITH queue (name, capability, rank, head, head_id, depth) AS (
+                                SELECT n.name, c.capability, r.rank, first.scheduled_at, first.id, 0
                                 FROM unnest(?::text[]) AS n (name) CROSS JOIN unnest(?::text[]) AS c (capability)
-                                CROSS JOIN generate_series(0, 100) AS p (priority)
+                                CROSS JOIN generate_series(0, %2$d) AS r (rank)
                                 CROSS JOIN LATERAL (
                                     SELECT j.scheduled_at, j.id FROM ~.forge_jobs j
                                     WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = n.name
-                                      AND coalesce(j.worker_capability, '') = c.capability AND j.priority = p.priority
+                                      AND coalesce(j.worker_capability, '') = c.capability AND %1$s = r.rank
                                       AND j.scheduled_at >= now() - ? * interval '1 millisecond'
                                     ORDER BY j.scheduled_at, j.id LIMIT 1) AS first
                                 WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = n.name)
-                            """ + SEEN));
+                            """.formatted(RANK, LARGEST_RANK) + SEEN));
                     statement.setQueryTimeout(SEARCH_SECONDS);
                     statement.setArray(1, connection.createArrayOf("text", names.toArray()));
                     statement.setArray(2, connection.createArrayOf("text", capabilities.toArray()));
@@ -213,44 +234,44 @@ public final class JobQueueStore {
         var found = new Found(search.most);
         jdbc.query(
                 connection -> {
-                    // The first pending row of a queue has both its priority and its oldest time, so that dead entries
+                    // The first pending row of a queue has both its rank and its oldest time, so that dead entries
                     // are read once. Between queues with a mark there may be unknown ones: gaps.
                     PreparedStatement statement = connection.prepareStatement(schema.sql("""
-                            WITH RECURSIVE gap (name, capability, above, priority, head, head_id, depth) AS (
-                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at, first.id, 1
+                            WITH RECURSIVE gap (name, capability, above, rank, head, head_id, depth) AS (
+                                SELECT g.name, g.capability, g.above, first.rank, first.scheduled_at, first.id, 1
                                 FROM unnest(?::text[], ?::text[], ?::bigint[], ?::bigint[])
                                          AS g (name, capability, above, below)
                                 CROSS JOIN LATERAL (
-                                    SELECT j.priority, j.scheduled_at, j.id FROM ~.forge_jobs j
+                                    SELECT %1$s AS rank, j.scheduled_at, j.id FROM ~.forge_jobs j
                                     WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = g.name
                                       AND coalesce(j.worker_capability, '') = g.capability
-                                      AND j.priority > g.above AND j.priority < g.below
-                                    ORDER BY j.priority DESC, j.scheduled_at, j.id LIMIT 1) AS first
+                                      AND %1$s > g.above AND %1$s < g.below
+                                    ORDER BY %1$s DESC, j.scheduled_at, j.id LIMIT 1) AS first
                                 WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = g.name)
                                 UNION ALL
-                                SELECT g.name, g.capability, g.above, first.priority, first.scheduled_at, first.id, g.depth + 1
+                                SELECT g.name, g.capability, g.above, first.rank, first.scheduled_at, first.id, g.depth + 1
                                 FROM gap g
                                 CROSS JOIN LATERAL (
-                                    SELECT j.priority, j.scheduled_at, j.id FROM ~.forge_jobs j
+                                    SELECT %1$s AS rank, j.scheduled_at, j.id FROM ~.forge_jobs j
                                     WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = g.name
                                       AND coalesce(j.worker_capability, '') = g.capability
-                                      AND j.priority > g.above AND j.priority < g.priority
-                                    ORDER BY j.priority DESC, j.scheduled_at, j.id LIMIT 1) AS first
+                                      AND %1$s > g.above AND %1$s < g.rank
+                                    ORDER BY %1$s DESC, j.scheduled_at, j.id LIMIT 1) AS first
                                 WHERE g.depth < ?
-                            ), queue (name, capability, priority, head, head_id, depth) AS (
-                                SELECT name, capability, priority, head, head_id, depth FROM gap
+                            ), queue (name, capability, rank, head, head_id, depth) AS (
+                                SELECT name, capability, rank, head, head_id, depth FROM gap
                                 UNION ALL
-                                SELECT m.name, m.capability, m.priority, first.scheduled_at, first.id, 0
+                                SELECT m.name, m.capability, m.rank, first.scheduled_at, first.id, 0
                                 FROM unnest(?::text[], ?::text[], ?::int[], ?::timestamptz[], ?::uuid[])
-                                         AS m (name, capability, priority, mark, id)
+                                         AS m (name, capability, rank, mark, id)
                                 LEFT JOIN LATERAL (
                                     SELECT j.scheduled_at, j.id FROM ~.forge_jobs j
                                     WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = m.name
                                       AND coalesce(j.worker_capability, '') = m.capability
-                                      AND j.priority = m.priority AND (j.scheduled_at, j.id) >= (m.mark, m.id)
+                                      AND %1$s = m.rank AND (j.scheduled_at, j.id) >= (m.mark, m.id)
                                     ORDER BY j.scheduled_at, j.id LIMIT 1) AS first ON true
                                 WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = m.name)
-                            """ + SEEN));
+                            """.formatted(RANK) + SEEN));
                     statement.setQueryTimeout(SEARCH_SECONDS);
                     Places.of(search).bind(statement, search.most);
                     return statement;
@@ -259,10 +280,10 @@ public final class JobQueueStore {
         return found.queues();
     }
 
-    /** What a search reads: queues with a mark, and all priorities between them. */
+    /** What a search reads: queues with a mark, and all ranks between them. */
     private record Places(List<Gap> gaps, List<Head> marked) {
 
-        /** The priorities between two known queues. */
+        /** The ranks between two known queues. */
         record Gap(String name, String capability, long above, long below) {}
 
         static Places of(Search search) {
@@ -276,11 +297,11 @@ public final class JobQueueStore {
                     long below = Long.MAX_VALUE;
                     List<Head> here = known.getOrDefault(name, List.of()).stream()
                             .filter(head -> head.queue.capability.equals(capability))
-                            .sorted(Comparator.comparingInt(head -> -head.queue.priority))
+                            .sorted(Comparator.comparingInt(head -> -head.queue.rank()))
                             .toList();
                     for (Head head : here) {
-                        gaps.add(new Gap(name, capability, head.queue.priority, below));
-                        below = head.queue.priority;
+                        gaps.add(new Gap(name, capability, head.queue.rank(), below));
+                        below = head.queue.rank();
                     }
                     gaps.add(new Gap(name, capability, Long.MIN_VALUE, below));
                     marked.addAll(here);
@@ -302,7 +323,7 @@ public final class JobQueueStore {
             statement.setInt(5, most);
             statement.setArray(6, SqlArrays.of(connection, "text", marked, head -> head.queue.name));
             statement.setArray(7, SqlArrays.of(connection, "text", marked, head -> head.queue.capability));
-            statement.setArray(8, SqlArrays.of(connection, "int4", marked, head -> head.queue.priority));
+            statement.setArray(8, SqlArrays.of(connection, "int4", marked, head -> head.queue.rank()));
             statement.setArray(
                     9, SqlArrays.of(connection, "timestamptz", marked, head -> head.mark.scheduledAt.toString()));
             statement.setArray(10, SqlArrays.of(connection, "uuid", marked, head -> head.mark.id));

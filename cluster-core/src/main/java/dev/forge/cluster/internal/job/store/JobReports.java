@@ -49,7 +49,7 @@ public final class JobReports {
             id, name, status, payload::text, priority, worker_capability, scheduled_at, attempts, max_attempts, recoveries,
             worker_id, claim_epoch, started_at, finished_at, progress::text, result::text, last_error, unique_key,
             ARRAY(SELECT key FROM jsonb_each_text(%1$s) ORDER BY key),
-            ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(%1$s) ORDER BY key), created_at, %2$s"""
+            ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(%1$s) ORDER BY key), created_at, %2$s, job_group"""
             // Tolerates metadata that were edited by hand.
             .formatted("CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END", HISTORY);
 
@@ -173,35 +173,35 @@ public final class JobReports {
      */
     public Duration oldestAge() {
         // From queue to queue, in all names at once: the first row of each is its oldest. Within a capability to the
-        // next priority, otherwise to the next capability.
+        // next rank, otherwise to the next capability.
         return Duration.ofMillis(client.sql(schema.sql("""
-                WITH RECURSIVE queue (name, capability, priority, head) AS (
+                WITH RECURSIVE queue (name, capability, rank, head) AS (
                     SELECT first.* FROM ~.forge_job_names n
                     CROSS JOIN LATERAL (
-                        SELECT name, coalesce(worker_capability, ''), priority, scheduled_at FROM ~.forge_jobs
+                        SELECT name, coalesce(worker_capability, ''), %1$s, scheduled_at FROM ~.forge_jobs
                         WHERE status = 'pending' AND waits_for IS NULL AND name = n.name
-                        ORDER BY coalesce(worker_capability, ''), priority DESC, scheduled_at LIMIT 1) AS first
+                        ORDER BY coalesce(worker_capability, ''), %1$s DESC, scheduled_at LIMIT 1) AS first
                     UNION ALL
-                    SELECT next.name, next.capability, next.priority, next.head
+                    SELECT next.name, next.capability, next.rank, next.head
                     FROM queue q
                     CROSS JOIN LATERAL (
                         SELECT * FROM (
-                            (SELECT 1 AS step, name, coalesce(worker_capability, '') AS capability, priority,
+                            (SELECT 1 AS step, name, coalesce(worker_capability, '') AS capability, %1$s AS rank,
                                     scheduled_at AS head
                              FROM ~.forge_jobs
                              WHERE status = 'pending' AND waits_for IS NULL AND name = q.name
-                               AND coalesce(worker_capability, '') = q.capability AND priority < q.priority
-                             ORDER BY priority DESC, scheduled_at LIMIT 1)
+                               AND coalesce(worker_capability, '') = q.capability AND %1$s < q.rank
+                             ORDER BY %1$s DESC, scheduled_at LIMIT 1)
                             UNION ALL
-                            (SELECT 2, name, coalesce(worker_capability, ''), priority, scheduled_at
+                            (SELECT 2, name, coalesce(worker_capability, ''), %1$s, scheduled_at
                              FROM ~.forge_jobs
                              WHERE status = 'pending' AND waits_for IS NULL AND name = q.name
                                AND coalesce(worker_capability, '') > q.capability
-                             ORDER BY coalesce(worker_capability, ''), priority DESC, scheduled_at LIMIT 1)
+                             ORDER BY coalesce(worker_capability, ''), %1$s DESC, scheduled_at LIMIT 1)
                         ) AS candidates ORDER BY step LIMIT 1) AS next)
                 SELECT coalesce((extract(epoch FROM now() - min(head)) * 1000)::bigint, 0)
-                FROM (SELECT head FROM queue LIMIT %d) AS few WHERE head <= now()
-                """.formatted(MOST_COUNTED)))
+                FROM (SELECT head FROM queue LIMIT %2$d) AS few WHERE head <= now()
+                """.formatted(JobQueueStore.RANK, MOST_COUNTED)))
                 .query(Long.class)
                 .single());
     }
@@ -283,6 +283,7 @@ public final class JobReports {
                 row.getString(16),
                 row.getString(17),
                 row.getString(18),
+                row.getString(23),
                 metadata,
                 row.getObject(21, OffsetDateTime.class).toInstant(),
                 history(row.getArray(22)));

@@ -75,6 +75,7 @@ public final class JobStore {
      * @param delayMillis delay from now; 0 if {@code at} is given
      * @param at when the job is due; not before its insertion, because a time in the past would put it ahead of all other jobs
      * @param metadata JSON
+     * @param group the group of the job; null: none
      */
     public record NewJob(
             UUID id,
@@ -85,11 +86,12 @@ public final class JobStore {
             long delayMillis,
             @Nullable Instant at,
             @Nullable Integer maxAttempts,
-            String metadata) {
+            String metadata,
+            @Nullable String group) {
 
         /** Returns the queue that the job is claimed from. */
         public Queue queue() {
-            return new Queue(name, capability == null ? "" : capability, priority);
+            return new Queue(name, capability == null ? "" : capability, priority, group != null);
         }
 
         /** Returns whether the job is due when it is inserted. */
@@ -107,8 +109,8 @@ public final class JobStore {
     private static final String INSERT = """
             INSERT INTO ~.forge_jobs
                 (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, unique_key, waits_for,
-                 body_bytes)
-            VALUES (?, ?, ?::jsonb, ?, ?, greatest(?, clock_timestamp() + ? * interval '1 millisecond'), ?, ?::jsonb, ?, ?, ?)
+                 body_bytes, job_group)
+            VALUES (?, ?, ?::jsonb, ?, ?, greatest(?, clock_timestamp() + ? * interval '1 millisecond'), ?, ?::jsonb, ?, ?, ?, ?)
             """;
 
     /** Inserts a job in the caller's transaction. */
@@ -125,11 +127,11 @@ public final class JobStore {
     private void insertTogether(List<NewJob> jobs) {
         jdbc.update(schema.sql("""
                 INSERT INTO ~.forge_jobs
-                    (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, body_bytes)
+                    (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, body_bytes, job_group)
                 SELECT d.id, d.name, d.payload::jsonb, d.priority, d.capability,
-                       greatest(?, clock_timestamp() + ? * interval '1 millisecond'), d.max_attempts, ?::jsonb, d.bytes
-                FROM unnest(?::uuid[], ?::text[], ?::text[], ?::int[], ?::text[], ?::int[], ?::int[])
-                    AS d (id, name, payload, priority, capability, max_attempts, bytes)
+                       greatest(?, clock_timestamp() + ? * interval '1 millisecond'), d.max_attempts, ?::jsonb, d.bytes, d.job_group
+                FROM unnest(?::uuid[], ?::text[], ?::text[], ?::int[], ?::text[], ?::int[], ?::int[], ?::text[])
+                    AS d (id, name, payload, priority, capability, max_attempts, bytes, job_group)
                 """), statement -> {
             Connection connection = statement.getConnection();
             NewJob first = jobs.get(0);
@@ -144,6 +146,7 @@ public final class JobStore {
             statement.setArray(8, SqlArrays.of(connection, "text", jobs, NewJob::capability));
             statement.setArray(9, SqlArrays.of(connection, "int4", jobs, NewJob::maxAttempts));
             statement.setArray(10, SqlArrays.of(connection, "int4", jobs, NewJob::bytes));
+            statement.setArray(11, SqlArrays.of(connection, "text", jobs, NewJob::group));
         });
     }
 
@@ -217,7 +220,7 @@ public final class JobStore {
                 UPDATE ~.forge_jobs
                 SET payload = :payload::jsonb, priority = :priority, worker_capability = :capability,
                     scheduled_at = greatest(:at, clock_timestamp() + :delay * interval '1 millisecond'),
-                    max_attempts = :max_attempts, metadata = :metadata::jsonb, body_bytes = :bytes,
+                    max_attempts = :max_attempts, metadata = :metadata::jsonb, body_bytes = :bytes, job_group = :group,
                     attempts = 0, recoveries = 0, progress = NULL, checkpoint = NULL, checkpoint_bytes = NULL,
                     last_error = NULL, attempt_history = NULL
                 WHERE name = :name AND unique_key = :key AND status = 'pending' AND %s
@@ -231,6 +234,7 @@ public final class JobStore {
                 .param("max_attempts", job.maxAttempts, Types.INTEGER)
                 .param("metadata", job.metadata)
                 .param("bytes", job.bytes())
+                .param("group", job.group)
                 .param("name", job.name)
                 .param("key", key)
                 .query((row, n) -> row.getObject(1, UUID.class))
@@ -252,6 +256,7 @@ public final class JobStore {
         statement.setString(10, key);
         statement.setObject(11, waitsFor);
         statement.setInt(12, job.bytes());
+        statement.setString(13, job.group);
     }
 
     // Successors --------------------------------------------------------------------------------------------

@@ -24,10 +24,12 @@ final class Claimer {
     private static final Duration LONGEST_SILENCE = Duration.ofSeconds(15);
 
     private final Worker.NodeView node;
+    private final Claims claims;
     private final Duration pollInterval;
     private final List<Lane> lanes;
     private final QueueFailures queueFailures;
     private final ClaimingPass pass;
+    private final LimitedNames limited;
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
@@ -47,16 +49,19 @@ final class Claimer {
             JobExecution execution,
             List<Lane.Selection> selections) {
         this.node = node;
+        this.claims = claims;
         this.pollInterval = dependencies.settings().pollInterval();
         this.lanes = selections.stream()
                 .map(selection -> new Lane(
                         selection,
                         new JobExecutor(
-                                selection.settings(), node::nanos, execution::runTogether, this::continueClaiming)))
+                                selection.settings(), node::nanos, execution::runTogether, this::continueClaiming),
+                        new GroupTurns(pollInterval)))
                 .toList();
         this.queueFailures = new QueueFailures(node::nanos);
-        this.pass =
-                new ClaimingPass(dependencies, node, new ClaimingPass.Work(claims, execution), lanes, queueFailures);
+        this.limited = new LimitedNames(dependencies.stores().limits());
+        this.pass = new ClaimingPass(
+                dependencies, node, new ClaimingPass.Work(claims, execution, limited), lanes, queueFailures);
     }
 
     // Life cycle --------------------------------------------------------------------------------------------
@@ -64,6 +69,7 @@ final class Claimer {
     /** Starts the thread; may be called once. */
     void start() {
         lanes.forEach(Lane::start);
+        claims.onEnd(this::ended);
         lastPass = node.nanos();
         Thread starting = new Thread(this::run, "forge-cluster-claim");
         starting.setDaemon(true);
@@ -148,6 +154,21 @@ final class Claimer {
             changed.signal();
         } finally {
             lock.unlock();
+        }
+    }
+
+    void limitsChanged() {
+        limited.changed();
+        continueClaiming();
+    }
+
+    /** Has the next job claimed that a limit has kept waiting, now that one has ended. */
+    private void ended(RunningJob running) {
+        String group = running.claimed().group();
+        String handler = running.handler().name();
+        if (group != null || limited.contains(handler)) {
+            lanes.forEach(lane -> lane.turns.ended(handler, group));
+            continueClaiming();
         }
     }
 

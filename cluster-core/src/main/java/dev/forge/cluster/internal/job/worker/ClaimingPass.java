@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.store.JobClaimStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claiming;
+import dev.forge.cluster.internal.job.store.JobClaimStore.Turns;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.store.JobQueueStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Mark;
@@ -55,6 +56,7 @@ final class ClaimingPass {
     private final Worker.NodeView node;
     private final Claims claims;
     private final JobExecution execution;
+    private final LimitedNames limited;
     private final List<Lane> lanes;
     private final QueueFailures queueFailures;
     private final Duration pollInterval;
@@ -69,8 +71,8 @@ final class ClaimingPass {
     /** Used by the claiming thread alone. */
     private int passes;
 
-    /** The claims that the node holds, and what runs them. */
-    record Work(Claims claims, JobExecution execution) {}
+    /** The claims that the node holds, what runs them, and which of them have a limit. */
+    record Work(Claims claims, JobExecution execution, LimitedNames limited) {}
 
     ClaimingPass(
             Worker.Dependencies dependencies,
@@ -82,6 +84,7 @@ final class ClaimingPass {
         this.node = node;
         this.claims = work.claims;
         this.execution = work.execution;
+        this.limited = work.limited;
         this.lanes = lanes;
         this.queueFailures = queueFailures;
         this.pollInterval = dependencies.settings().pollInterval();
@@ -123,9 +126,13 @@ final class ClaimingPass {
     Duration run() {
         UUID holder = quiesced ? null : node.claimingNode();
         if (holder == null) {
+            if (quiesced) {
+                limited.refreshRecorded();
+            }
             // Nothing wakes the claiming thread when the node is in contact with the database again.
             return quiesced ? pollInterval : min(pollInterval, AFTER_FAILURE);
         }
+        limited.refresh(holder);
         openAndClose();
         returnOverdue();
         if (lanes.stream().noneMatch(Lane::hasRoom)) {
@@ -135,6 +142,7 @@ final class ClaimingPass {
             // Results first: otherwise a table that cannot be written fills the memory of this node.
             return AFTER_FAILURE;
         }
+        lanes.forEach(lane -> lane.addUnblocked(node.nanos()));
         followHint();
         boolean fresh = search.runIfDue();
         if (claimInTurns(holder)) {
@@ -163,6 +171,10 @@ final class ClaimingPass {
         for (Lane lane : lanes) {
             Mark mark = lane.marks.get(queue);
             if (!lane.takes(queue) || lane.due.containsKey(queue)) {
+                continue;
+            }
+            lane.turns.hasNewJobs(queue);
+            if (lane.turns.isBlocked(queue, node.nanos())) {
                 continue;
             }
             if (lane.hasRoom() && lane.due.isEmpty() && lane.executor.idle() > 1 && mark != null) {
@@ -274,7 +286,9 @@ final class ClaimingPass {
             }
             Mark mark = lane.due.getOrDefault(queue, JobQueueStore.UNMARKED);
             // A row that cannot be marked as running later is claimed only if its handler starts immediately.
-            boolean immediately = !claims.isolation().allowsChanges(handler);
+            boolean inTurns = queue.grouped() || limited.contains(handler.name());
+            // One with a limit, too: while it waited here it would count.
+            boolean immediately = inTurns || !claims.isolation().allowsChanges(handler);
             Integer cautiousLimit = queueFailures.cautiousLimit(queue);
             int idle = idleFor(lane, queue, handler);
             int limit = Math.min(
@@ -296,12 +310,16 @@ final class ClaimingPass {
                             ? null
                             : dependencies.settings().leases().duration(),
                     cautiousLimit == null,
-                    lane.beginQuickly(queue, mark, node.nanos()));
+                    !inTurns && lane.beginQuickly(queue, mark, node.nanos()));
             lane.countClaim();
             claims.claimBegins();
             try {
                 if (!quiesced) {
-                    claim(lane, queue, mark, claiming, handler);
+                    if (inTurns) {
+                        claimInTurns(lane, queue, claiming, handler);
+                    } else {
+                        claim(lane, queue, mark, claiming, handler);
+                    }
                     queueFailures.succeeded(queue);
                 }
             } catch (RuntimeException | Error e) {
@@ -343,6 +361,21 @@ final class ClaimingPass {
                 : null;
     }
 
+    private void claimInTurns(Lane lane, Queue queue, Claiming claiming, JobHandler handler) {
+        long sent = node.nanos();
+        Turns turns = dependencies.stores().claims().claimInTurns(queue, lane.turns.next(queue, handler), claiming);
+        long received = node.nanos();
+        dependencies.monitor().claimed(Duration.ofNanos(received - sent));
+        queueFailures.relax(queue);
+        if (!lane.turns.claimed(queue, handler, turns, claiming.limit(), sent, received)) {
+            lane.due.remove(queue);
+        }
+        take(
+                lane.executor,
+                turns.jobs(),
+                new Origin(new RunningJob.Holder(claiming.node(), node.nodeName()), handler, sent));
+    }
+
     private void claim(Lane lane, Queue queue, Mark mark, Claiming claiming, JobHandler handler) {
         long sent = node.nanos();
         List<Claimed> claimed = dependencies.stores().claims().claim(queue, mark, claiming);
@@ -370,11 +403,12 @@ final class ClaimingPass {
         var postponed = new ArrayList<Finish>();
         var taken = new ArrayList<RunningJob>(claimed.size());
         var unread = new ArrayDeque<>(claimed);
+        var ungrouped = new MissingGroups(dependencies, origin.holder.id(), origin.handler);
         try {
             while (!unread.isEmpty()) {
                 Claimed job = reader.read(unread.element(), origin.holder.id());
                 unread.remove();
-                if (job == null) {
+                if (job == null || ungrouped.add(job)) {
                     continue;
                 }
                 RunningJob running = running(job, origin);
@@ -397,6 +431,10 @@ final class ClaimingPass {
         }
         if (!postponed.isEmpty()) {
             dependencies.stores().finishes().finishUnlocked(origin.holder.id(), postponed);
+        }
+        if (ungrouped.giveBack()) {
+            search.request();
+            node.jobReturned();
         }
     }
 

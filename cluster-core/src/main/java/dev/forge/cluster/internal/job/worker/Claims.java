@@ -25,6 +25,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.event.Level;
@@ -52,6 +53,8 @@ final class Claims {
 
     private final AtomicInteger claimsInProgress = new AtomicInteger();
 
+    private volatile Consumer<RunningJob> onEnd = running -> {};
+
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition idle = lock.newCondition();
 
@@ -64,6 +67,11 @@ final class Claims {
 
     HandlerIsolation isolation() {
         return isolation;
+    }
+
+    /** Sets what to call when a claim has ended and other nodes can know it. */
+    void onEnd(Consumer<RunningJob> listener) {
+        onEnd = listener;
     }
 
     void add(RunningJob running) {
@@ -126,6 +134,7 @@ final class Claims {
         boolean known = held.remove(running.key(), running);
         if (known) {
             bytes.addAndGet(-running.claimed().bytes());
+            onEnd.accept(running);
         }
         if (known && held.isEmpty()) {
             signalIdle();

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.worker;
 
+import dev.forge.cluster.internal.job.store.JobQueueStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Head;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Mark;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Place;
@@ -61,6 +62,9 @@ public final class Lane {
     /** Where the next complete search continues if the last one did not see all queues of a name. */
     Map<Place, Integer> continued = Map.of();
 
+    /** How far the groups of queues have come. */
+    final GroupTurns turns;
+
     /** Queues that are skipped for the rest of this pass. */
     final Set<Queue> skipped = new HashSet<>();
 
@@ -82,9 +86,10 @@ public final class Lane {
         }
     }
 
-    Lane(Selection selection, JobExecutor executor) {
+    Lane(Selection selection, JobExecutor executor, GroupTurns turns) {
         this.selection = selection;
         this.executor = executor;
+        this.turns = turns;
     }
 
     void start() {
@@ -128,11 +133,18 @@ public final class Lane {
         return isSearched() && executor.hasRoom();
     }
 
-    void replaceDue(List<Head> heads) {
+    void replaceDue(List<Head> heads, long now) {
         due.clear();
         for (Head head : heads) {
-            due.put(head.queue(), head.mark());
+            if (!turns.isBlocked(head.queue(), now)) {
+                due.put(head.queue(), head.mark());
+            }
         }
+    }
+
+    /** Adds queues whose groups may start jobs again. */
+    void addUnblocked(long now) {
+        turns.takeUnblocked(now).forEach(queue -> due.putIfAbsent(queue, JobQueueStore.UNMARKED));
     }
 
     void countClaim() {

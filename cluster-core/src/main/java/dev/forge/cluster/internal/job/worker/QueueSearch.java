@@ -105,6 +105,10 @@ final class QueueSearch {
         long now = nanos.getAsLong();
         Long due = nextDue;
         Duration limited = due == null ? pause : min(pause, Duration.ofNanos(Math.max(0, due - now)));
+        for (Lane lane : lanes) {
+            Duration unblocked = lane.hasRoom() ? lane.turns.untilNext(now) : null;
+            limited = unblocked == null ? limited : min(limited, unblocked);
+        }
         return requested.get() && lanes.stream().anyMatch(Lane::hasRoom)
                 ? min(limited, budget.untilNext(now))
                 : limited;
@@ -188,7 +192,7 @@ final class QueueSearch {
             lane.marks.clear();
         }
         lane.marks.putAll(found.marks());
-        lane.replaceDue(found.due());
+        lane.replaceDue(found.due(), now);
         Long next = nextDue(found, now);
         return lane.continued.isEmpty() ? next : earlier(next, now + CONTINUE_AFTER.toNanos());
     }
@@ -202,7 +206,7 @@ final class QueueSearch {
         for (Lane lane : lanes) {
             if (lane.isSearched()) {
                 Queues found = queues.recentQueues(lane.names(), lane.capabilities(), recent);
-                lane.replaceDue(found.due());
+                lane.replaceDue(found.due(), now);
                 next = earlier(next, nextDue(found, now));
             }
         }

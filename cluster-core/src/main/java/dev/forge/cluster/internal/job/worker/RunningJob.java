@@ -484,6 +484,11 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     }
 
     @Override
+    public @Nullable String group() {
+        return claimed.group();
+    }
+
+    @Override
     public Map<String, String> metadata() {
         return json.readTexts(claimed.metadata());
     }

@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.store.HandlerTransactionStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore;
 import dev.forge.cluster.internal.job.store.JobFinishStore;
+import dev.forge.cluster.internal.job.store.JobLimitStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore;
@@ -87,6 +88,7 @@ public final class Worker implements NodeComponent {
             JobClaimStore claims,
             JobFinishStore finishes,
             JobRecoveryStore recoveries,
+            JobLimitStore limits,
             HandlerTransactionStore handlerTransactions) {
 
         public static Stores of(Schema schema, DataSource control, DataSource application) {
@@ -96,6 +98,7 @@ public final class Worker implements NodeComponent {
                     new JobClaimStore(schema, control),
                     new JobFinishStore(schema, control),
                     new JobRecoveryStore(schema, control),
+                    new JobLimitStore(schema, control),
                     new HandlerTransactionStore(schema, application));
         }
     }
@@ -141,6 +144,11 @@ public final class Worker implements NodeComponent {
      */
     public void wake(@Nullable Queue queue) {
         claimer.wake(queue);
+    }
+
+    /** Has the next pass read which jobs have a limit. */
+    public void limitsChanged() {
+        claimer.limitsChanged();
     }
 
     public void throttle(boolean whether) {

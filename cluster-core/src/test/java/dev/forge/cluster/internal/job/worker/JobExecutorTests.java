@@ -55,7 +55,7 @@ class JobExecutorTests {
     private static RunningJob job(String name, int priority, JobHandler.@Nullable Bulk bulk, long bytes) {
         var claimed = new Claimed(
                 UUID.randomUUID(),
-                new Queue(name, "", priority),
+                Queue.ungrouped(name, "", priority),
                 "{}",
                 1,
                 null,
@@ -68,7 +68,8 @@ class JobExecutorTests {
                 false,
                 bytes,
                 true,
-                false);
+                false,
+                null);
         var handler = new JobHandler(
                 name,
                 List.of(),
@@ -299,7 +300,8 @@ class JobExecutorTests {
         runThreads();
         assertThat(calls).containsExactly(60);
         assertThat(lane.missingFor(
-                        new Queue("index", "", 50), job("index", 50, patient).handler()))
+                        Queue.ungrouped("index", "", 50),
+                        job("index", 50, patient).handler()))
                 .isEqualTo(4);
         lane.add(Stream.generate(() -> job("index", 50, patient)).limit(4).toList());
         waiting.join();

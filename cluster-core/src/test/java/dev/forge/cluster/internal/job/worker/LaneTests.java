@@ -17,12 +17,13 @@ import org.junit.jupiter.api.Test;
 /** When claims from a queue may leave out rows that are perhaps locked. */
 class LaneTests {
 
-    private static final Queue QUEUE = new Queue("job", "", 50);
+    private static final Queue QUEUE = Queue.ungrouped("job", "", 50);
 
     private final LaneSettings settings = new LaneSettings("default", 1, null, false);
     private final Lane lane = new Lane(
             new Lane.Selection(settings, List::of, List.of(""), () -> true),
-            new JobExecutor(settings, System::nanoTime, jobs -> {}, () -> {}));
+            new JobExecutor(settings, System::nanoTime, jobs -> {}, () -> {}),
+            new GroupTurns(Duration.ofSeconds(5)));
 
     private static Mark mark(int second) {
         return new Mark(Instant.ofEpochSecond(second), new UUID(0, 0));
@@ -36,7 +37,7 @@ class LaneTests {
     }
 
     private void search(int head) {
-        lane.replaceDue(List.of(new Head(QUEUE, mark(head))));
+        lane.replaceDue(List.of(new Head(QUEUE, mark(head))), 0);
     }
 
     @Test

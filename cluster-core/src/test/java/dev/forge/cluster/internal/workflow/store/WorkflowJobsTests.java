@@ -15,7 +15,7 @@ class WorkflowJobsTests {
     private static Claimed job(String metadata) {
         return new Claimed(
                 UUID.randomUUID(),
-                new Queue("job", "", 50),
+                Queue.ungrouped("job", "", 50),
                 "{}",
                 1,
                 null,
@@ -28,7 +28,8 @@ class WorkflowJobsTests {
                 false,
                 2,
                 true,
-                false);
+                false,
+                null);
     }
 
     @Test

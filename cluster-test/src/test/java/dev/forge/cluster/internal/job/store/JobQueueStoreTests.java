@@ -31,21 +31,21 @@ class JobQueueStoreTests extends JobStoreFixture {
 
     @Test
     void search_finds_queues_by_urgency_and_the_time_of_the_next_job() {
-        jobs.insert(new NewJob(UUID.randomUUID(), "job", "{}", 25, null, 0, null, null, "{}"));
-        jobs.insert(new NewJob(UUID.randomUUID(), "job", "{}", 75, null, 0, null, null, "{}"));
-        jobs.insert(new NewJob(UUID.randomUUID(), "other", "{}", 100, "gpu", 0, null, null, "{}"));
-        jobs.insert(new NewJob(UUID.randomUUID(), "other", "{}", 100, null, 30_000, null, null, "{}"));
+        jobs.insert(new NewJob(UUID.randomUUID(), "job", "{}", 25, null, 0, null, null, "{}", null));
+        jobs.insert(new NewJob(UUID.randomUUID(), "job", "{}", 75, null, 0, null, null, "{}", null));
+        jobs.insert(new NewJob(UUID.randomUUID(), "other", "{}", 100, "gpu", 0, null, null, "{}", null));
+        jobs.insert(new NewJob(UUID.randomUUID(), "other", "{}", 100, null, 30_000, null, null, "{}", null));
         jobs.insert(job("unknown"));
         jobs.insert(job("paused"));
         keeping.pause("paused");
         JobQueueStore.Queues seen = queues.queues(List.of("job", "other", "paused"), List.of("", "general"));
         assertThat(seen.due())
                 .extracting(Head::queue)
-                .containsExactly(new Queue("job", "", 75), new Queue("job", "", 25));
+                .containsExactly(Queue.ungrouped("job", "", 75), Queue.ungrouped("job", "", 25));
         assertThat(seen.nextMillis()).isBetween(1L, 30_000L);
         assertThat(queues.queues(List.of("other"), List.of("", "gpu")).due())
                 .extracting(Head::queue)
-                .containsExactly(new Queue("other", "gpu", 100));
+                .containsExactly(Queue.ungrouped("other", "gpu", 100));
     }
 
     @Test
@@ -195,7 +195,7 @@ class JobQueueStoreTests extends JobStoreFixture {
         // A minute old, so that the marks equal the times of the jobs.
         age("scheduled_at", "1 minute");
         JobQueueStore.Queues seen = queues.queues(names, capabilities);
-        assertThat(seen.marks()).containsOnlyKeys(new Queue("job", "", 50), new Queue("job", "", 25));
+        assertThat(seen.marks()).containsOnlyKeys(Queue.ungrouped("job", "", 50), Queue.ungrouped("job", "", 25));
         assertThat(queues.queues(names, capabilities, seen.marks())).isEqualTo(seen);
 
         // Above, between and below the known queues, and for another capability.
@@ -236,7 +236,7 @@ class JobQueueStoreTests extends JobStoreFixture {
                     VALUES (gen_random_uuid(), 'job', ?, 'infinity')
                     """).param(priority).update();
         }
-        jobs.insert(new NewJob(UUID.randomUUID(), "job", "{}", 50, null, 30_000, null, null, "{}"));
+        jobs.insert(new NewJob(UUID.randomUUID(), "job", "{}", 50, null, 30_000, null, null, "{}", null));
         for (JobQueueStore.Queues found : List.of(
                 queues.queues(List.of("job"), List.of("")), queues.queues(List.of("job"), List.of(""), seen.marks()))) {
             assertThat(found.nextMillis()).isBetween(1L, 30_000L);

@@ -31,7 +31,7 @@ abstract class JobStoreFixture {
     static final Duration LEASE = Duration.ofSeconds(60);
     static final Duration START_TIMEOUT = Duration.ofMinutes(5);
     static final CrashRule REQUEUE = new CrashRule(false, 10, 3);
-    static final Queue QUEUE = new Queue("job", "", 50);
+    static final Queue QUEUE = Queue.ungrouped("job", "", 50);
     final TestDatabase database;
     final JdbcClient jdbc;
     final JobStore jobs;
@@ -81,11 +81,11 @@ abstract class JobStoreFixture {
     }
 
     static NewJob job(String name) {
-        return new NewJob(UUID.randomUUID(), name, "{}", 50, null, 0, null, null, "{}");
+        return new NewJob(UUID.randomUUID(), name, "{}", 50, null, 0, null, null, "{}", null);
     }
 
     static NewJob job(String name, String payload) {
-        return new NewJob(UUID.randomUUID(), name, payload, 50, null, 0, null, null, "{}");
+        return new NewJob(UUID.randomUUID(), name, payload, 50, null, 0, null, null, "{}", null);
     }
 
     UUID insert() {
@@ -158,7 +158,7 @@ abstract class JobStoreFixture {
     }
 
     static NewJob urgent(int priority, String capability, Instant at) {
-        return new NewJob(UUID.randomUUID(), "job", "{}", priority, capability, 0, at, null, "{}");
+        return new NewJob(UUID.randomUUID(), "job", "{}", priority, capability, 0, at, null, "{}", null);
     }
 
     void age(String column, String age) {

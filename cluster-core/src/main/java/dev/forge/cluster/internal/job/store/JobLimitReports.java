@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.internal.job.store;
+
+import dev.forge.cluster.internal.database.Schema;
+import java.sql.Types;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.util.Collection;
+import java.util.List;
+import java.util.Optional;
+import java.util.UUID;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** Answers which limits keep jobs from starting. */
+public final class JobLimitReports {
+
+    /** How many holders are named. */
+    private static final int MOST_HOLDERS = 3;
+
+    private final Schema schema;
+    private final JdbcClient client;
+
+    public JobLimitReports(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.client = JdbcClient.create(source);
+    }
+
+    /** A job that occupies a place of a limit, and since when. */
+    public record Holder(UUID job, @Nullable UUID node, Instant since) {}
+
+    /**
+     * The limits of a job and what they allow at present. Jobs that nodes hold are counted up to their limit.
+     *
+     * @param concurrency the number of jobs of its name that may run at the same time; null: any number
+     * @param groupConcurrency the number of jobs of its group that may run at the same time; null: any number
+     * @param startableAt when the rate allows the next start; null: there is no rate, or now
+     */
+    public record LimitState(
+            @Nullable Integer concurrency,
+            int held,
+            @Nullable Integer groupConcurrency,
+            int heldOfGroup,
+            @Nullable Instant startableAt,
+            boolean ordered) {
+
+        public boolean isFull() {
+            return concurrency != null && held >= concurrency;
+        }
+
+        public boolean isGroupFull() {
+            return groupConcurrency != null && heldOfGroup >= groupConcurrency;
+        }
+    }
+
+    /** Returns the state of the limits of a name and a group; empty if there are none. */
+    public Optional<LimitState> state(String handler, Collection<String> names, @Nullable String group) {
+        return client.sql(schema.sql("""
+                SELECT l.concurrency,
+                       (SELECT count(*) FROM (
+                            SELECT FROM ~.forge_jobs j WHERE j.status IN %1$s AND j.name = ANY (:names::text[])
+                            LIMIT coalesce(l.concurrency, 0)) AS few),
+                       l.group_concurrency,
+                       (SELECT count(*) FROM (
+                            SELECT FROM ~.forge_jobs j
+                            WHERE j.status IN %1$s AND j.name = ANY (:names::text[]) AND j.job_group = :group
+                            LIMIT coalesce(l.group_concurrency, 0)) AS few),
+                       (SELECT least(r.next_at, now() + l.spacing * l.burst) - l.spacing * (l.burst - 1)
+                        FROM ~.forge_job_rates r
+                        WHERE l.spacing IS NOT NULL AND r.name = :handler AND r.job_group = :group
+                          AND r.next_at - l.spacing * (l.burst - 1) > now()),
+                       l.ordered
+                FROM (SELECT concurrency, CASE WHEN ordered THEN 1 ELSE group_concurrency END AS group_concurrency, ordered,
+                             group_period / group_rate AS spacing, group_burst AS burst
+                      FROM ~.forge_job_limits WHERE name = :handler) AS l
+                """.formatted(JobRows.HELD)))
+                .param("handler", handler)
+                .param("names", names.toArray(String[]::new))
+                .param("group", group, Types.VARCHAR)
+                .query((row, n) -> {
+                    OffsetDateTime startableAt = row.getObject(5, OffsetDateTime.class);
+                    return new LimitState(
+                            row.getObject(1, Integer.class),
+                            row.getInt(2),
+                            group == null ? null : row.getObject(3, Integer.class),
+                            row.getInt(4),
+                            startableAt == null ? null : startableAt.toInstant(),
+                            group != null && row.getBoolean(6));
+                })
+                .optional();
+    }
+
+    /**
+     * Returns a few jobs that nodes hold, the oldest claim first.
+     *
+     * @param group only those of this group; null: all of these names
+     */
+    public List<Holder> holders(Collection<String> names, @Nullable String group) {
+        return client.sql(schema.sql("""
+                SELECT id, worker_id, claimed_at FROM (
+                    SELECT id, worker_id, claimed_at FROM ~.forge_jobs
+                    WHERE status IN %s AND name = ANY (:names::text[])
+                      AND (:group::text IS NULL OR job_group = :group) LIMIT 1000) AS held
+                ORDER BY claimed_at LIMIT %d
+                """.formatted(JobRows.HELD, MOST_HOLDERS)))
+                .param("names", names.toArray(String[]::new))
+                .param("group", group, Types.VARCHAR)
+                .query((row, n) -> new Holder(
+                        row.getObject(1, UUID.class),
+                        row.getObject(2, UUID.class),
+                        row.getObject(3, OffsetDateTime.class).toInstant()))
+                .list();
+    }
+
+    /** Returns the job that must end before another one of an ordered group may start; empty if there is no active job. */
+    public Optional<UUID> first(Collection<String> names, String group) {
+        return client.sql(schema.sql("""
+                SELECT first.id
+                FROM unnest(:names::text[]) AS n (name)
+                CROSS JOIN LATERAL (
+                    SELECT j.created_at, j.id FROM ~.forge_jobs j
+                    WHERE j.job_group = :group AND j.name = n.name AND j.status IN %s
+                    ORDER BY j.created_at, j.id LIMIT 1) AS first
+                ORDER BY first.created_at, first.id LIMIT 1
+                """.formatted(JobRows.ACTIVE)))
+                .param("names", names.toArray(String[]::new))
+                .param("group", group)
+                .query((row, n) -> row.getObject(1, UUID.class))
+                .optional();
+    }
+}

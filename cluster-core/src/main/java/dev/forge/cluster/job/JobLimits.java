@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.job;
+
+import dev.forge.cluster.ratelimit.RateLimit;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Limits of the jobs of one name. They hold for the whole cluster and are never exceeded; some apply to each {@linkplain
+ * JobOptions#withGroup group} separately.
+ *
+ * <pre>{@code
+ * jobs.limit("sync-customer", JobLimits.none().withConcurrency(20).withGroupConcurrency(2));
+ * }</pre>
+ *
+ * @param concurrency the number of jobs that run at the same time; null: any number
+ * @param groupConcurrency the number of jobs of one group that run at the same time; null: any number
+ * @param groupRate how often jobs of one group start; null: at any rate
+ */
+public record JobLimits(
+        @Nullable Integer concurrency,
+        @Nullable Integer groupConcurrency,
+        @Nullable RateLimit groupRate) {
+
+    private static final JobLimits NONE = new JobLimits(null, null, null);
+
+    /**
+     * Creates limits.
+     *
+     * @throws IllegalArgumentException if a value is out of range
+     */
+    public JobLimits {
+        requirePositive("concurrency", concurrency);
+        requirePositive("groupConcurrency", groupConcurrency);
+    }
+
+    private static void requirePositive(String name, @Nullable Integer value) {
+        if (value != null && value < 1) {
+            throw new IllegalArgumentException("JobLimits: %s (%d) must be at least 1".formatted(name, value));
+        }
+    }
+
+    /** Returns no limits. */
+    public static JobLimits none() {
+        return NONE;
+    }
+
+    /** Returns a copy with that number of jobs that run at the same time; null: any number. */
+    public JobLimits withConcurrency(@Nullable Integer concurrency) {
+        return new JobLimits(concurrency, groupConcurrency, groupRate);
+    }
+
+    /** Returns a copy with that number of jobs of one group that run at the same time; null: any number. */
+    public JobLimits withGroupConcurrency(@Nullable Integer groupConcurrency) {
+        return new JobLimits(concurrency, groupConcurrency, groupRate);
+    }
+
+    /** Returns a copy with that rate at which jobs of one group start; null: any rate. */
+    public JobLimits withGroupRate(@Nullable RateLimit groupRate) {
+        return new JobLimits(concurrency, groupConcurrency, groupRate);
+    }
+}
