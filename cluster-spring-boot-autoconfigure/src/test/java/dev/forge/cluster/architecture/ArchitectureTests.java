@@ -75,7 +75,8 @@ class ArchitectureTests {
             Map.entry("state", Set.of()),
             Map.entry("startup", Set.of()),
             Map.entry("daemon", Set.of("node", "leader")),
-            Map.entry("job", Set.of()),
+            // A group of jobs has a rate, which is said in the same words as any other.
+            Map.entry("job", Set.of("ratelimit")),
             Map.entry("cron", Set.of("job", "leader")),
             Map.entry("workflow", Set.of("job")),
             Map.entry("ratelimit", Set.of()));

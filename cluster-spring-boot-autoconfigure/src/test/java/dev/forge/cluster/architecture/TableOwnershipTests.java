@@ -32,6 +32,9 @@ class TableOwnershipTests {
             Map.entry("forge_startup_actions", "startup"),
             Map.entry("forge_jobs", "job"),
             Map.entry("forge_job_pauses", "job"),
+            Map.entry("forge_job_limits", "job"),
+            Map.entry("forge_job_weights", "job"),
+            Map.entry("forge_job_rates", "job"),
             Map.entry("forge_crons", "cron"),
             Map.entry("forge_cron_runs", "cron"),
             Map.entry("forge_cron_sets", "cron"),
@@ -45,6 +48,8 @@ class TableOwnershipTests {
 
     /** Allowed writes to tables of other slices, each with its reason. */
     private static final Set<String> EXCEPTIONS = Set.of(
+            // The limits that a node reads are those it is said to obey: one statement, in which none can be added.
+            "job writes forge_nodes",
             // A slot is decided and its job inserted in one statement, so that no slot fires twice or not at all.
             "cron writes forge_jobs",
             // A run and the job that carries it change in one statement, guarded by the claim of that job.
