@@ -42,6 +42,10 @@ public interface JobContext {
     @Nullable
     String group();
 
+    /** Returns the {@link JobBatch} that the job belongs to, or whose callback it is; null: none. */
+    @Nullable
+    UUID batch();
+
     /** Returns the metadata that was attached when the job was enqueued. */
     Map<String, String> metadata();
 

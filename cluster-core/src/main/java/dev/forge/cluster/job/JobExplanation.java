@@ -23,6 +23,8 @@ public record JobExplanation(Reason reason, String text) {
         FINISHED,
         /** A running job with the same unique key must end first. */
         WAITING_FOR_PREDECESSOR,
+        /** The job is a callback, or carries a run of a workflow, and the jobs of a batch must end first. */
+        WAITING_FOR_BATCH,
         /** The job's name is paused. */
         PAUSED,
         /** The job is not due yet. */

@@ -22,6 +22,7 @@ import org.jspecify.annotations.Nullable;
  * @param result JSON
  * @param lastError the error of the last failed attempt
  * @param group the group of the job; null: none
+ * @param batch the batch that the job belongs to; null: none
  * @param attemptHistory the last 20 attempts that did not succeed, the oldest first; empty in lists of jobs
  */
 public record JobInfo(
@@ -44,6 +45,7 @@ public record JobInfo(
         @Nullable String lastError,
         @Nullable String uniqueKey,
         @Nullable String group,
+        @Nullable UUID batch,
         Map<String, String> metadata,
         Instant createdAt,
         List<JobAttempt> attemptHistory) {}

@@ -7,6 +7,7 @@ import java.time.Instant;
 import java.util.Collections;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -20,7 +21,7 @@ import org.jspecify.annotations.Nullable;
 public final class JobOptions {
 
     private static final JobOptions DEFAULTS =
-            new JobOptions(null, null, null, null, null, UniquePolicy.KEEP, null, null, Map.of());
+            new JobOptions(null, null, null, null, null, UniquePolicy.KEEP, null, null, null, Map.of());
 
     private final @Nullable Duration delay;
     private final @Nullable Instant at;
@@ -30,6 +31,7 @@ public final class JobOptions {
     private final UniquePolicy uniquePolicy;
     private final @Nullable Integer maxAttempts;
     private final @Nullable String group;
+    private final @Nullable UUID batch;
     private final Map<String, String> metadata;
 
     private JobOptions(
@@ -41,6 +43,7 @@ public final class JobOptions {
             UniquePolicy uniquePolicy,
             @Nullable Integer maxAttempts,
             @Nullable String group,
+            @Nullable UUID batch,
             Map<String, String> metadata) {
         this.delay = delay;
         this.at = at;
@@ -50,6 +53,7 @@ public final class JobOptions {
         this.uniquePolicy = uniquePolicy;
         this.maxAttempts = maxAttempts;
         this.group = group;
+        this.batch = batch;
         this.metadata = metadata;
     }
 
@@ -61,26 +65,29 @@ public final class JobOptions {
     /** Makes the job due after that delay, by the database's clock. */
     public JobOptions withDelay(Duration delay) {
         required("withDelay", "delay", delay);
-        return new JobOptions(delay, null, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, metadata);
+        return new JobOptions(
+                delay, null, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, batch, metadata);
     }
 
     /** Makes the job due at that time, by the database's clock. A time in the past means now. */
     public JobOptions withTime(Instant at) {
         required("withTime", "at", at);
-        return new JobOptions(null, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, metadata);
+        return new JobOptions(
+                null, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, batch, metadata);
     }
 
     /** Sets the priority. */
     public JobOptions withPriority(JobPriority priority) {
         required("withPriority", "priority", priority);
         return new JobOptions(
-                delay, at, priority.value(), capability, uniqueKey, uniquePolicy, maxAttempts, group, metadata);
+                delay, at, priority.value(), capability, uniqueKey, uniquePolicy, maxAttempts, group, batch, metadata);
     }
 
     /** Sets the capability that a node needs to run the job. */
     public JobOptions withCapability(String capability) {
         required("withCapability", "capability", capability);
-        return new JobOptions(delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, metadata);
+        return new JobOptions(
+                delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, batch, metadata);
     }
 
     /** Allows at most one active job of that name and key; an active job is {@linkplain UniquePolicy#KEEP kept}. */
@@ -97,12 +104,14 @@ public final class JobOptions {
     public JobOptions withUniqueKey(Object key, UniquePolicy policy) {
         required("withUniqueKey", "key", key);
         required("withUniqueKey", "policy", policy);
-        return new JobOptions(delay, at, priority, capability, key.toString(), policy, maxAttempts, group, metadata);
+        return new JobOptions(
+                delay, at, priority, capability, key.toString(), policy, maxAttempts, group, batch, metadata);
     }
 
     /** Sets the number of attempts before the job has failed. */
     public JobOptions withMaxAttempts(int maxAttempts) {
-        return new JobOptions(delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, metadata);
+        return new JobOptions(
+                delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, batch, metadata);
     }
 
     /**
@@ -114,7 +123,23 @@ public final class JobOptions {
     public JobOptions withGroup(Object group) {
         required("withGroup", "group", group);
         return new JobOptions(
-                delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group.toString(), metadata);
+                delay,
+                at,
+                priority,
+                capability,
+                uniqueKey,
+                uniquePolicy,
+                maxAttempts,
+                group.toString(),
+                batch,
+                metadata);
+    }
+
+    /** Adds the job to an open {@link JobBatch}. Such a job has no unique key. */
+    public JobOptions withBatch(UUID batch) {
+        required("withBatch", "batch", batch);
+        return new JobOptions(
+                delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, batch, metadata);
     }
 
     /**
@@ -136,6 +161,7 @@ public final class JobOptions {
                 uniquePolicy,
                 maxAttempts,
                 group,
+                batch,
                 Collections.unmodifiableMap(extended));
     }
 
@@ -183,6 +209,11 @@ public final class JobOptions {
     /** See {@link #withGroup}. */
     public @Nullable String group() {
         return group;
+    }
+
+    /** See {@link #withBatch}. */
+    public @Nullable UUID batch() {
+        return batch;
     }
 
     /** See {@link #withMetadata}. */

@@ -74,6 +74,23 @@ public interface Jobs {
      */
     List<EnqueuedJob> enqueueAll(Collection<?> payloads, JobOptions options);
 
+    /**
+     * Opens a batch, to which jobs are added with {@link JobOptions#withBatch}. Its callbacks are inserted with it and wait for it.
+     *
+     * @throws JobRejectedException if a callback cannot be enqueued, or if the parent is unknown or closed; the message says why
+     */
+    JobBatch batch(JobBatchOptions options);
+
+    /** Returns a batch that was opened before. Its {@link JobBatch#info} says whether it exists. */
+    JobBatch batch(UUID id);
+
+    /**
+     * Returns the newest batches, newest first. Their numbers of failed, cancelled and remaining jobs stop at 1,000 each.
+     *
+     * @param limit the number of batches, between 1 and 1,000
+     */
+    List<JobBatchInfo> batches(int limit);
+
     /** Returns a job by id. */
     Optional<JobInfo> find(UUID id);
 

@@ -296,6 +296,7 @@ CREATE TABLE forge_jobs (
     worker_capability forge_job_capability,
     unique_key        forge_job_key,
     job_group         forge_job_group,
+    batch_id          uuid,
     payload           jsonb NOT NULL DEFAULT '{}',
     metadata          jsonb NOT NULL DEFAULT '{}',
     progress          jsonb,
@@ -334,13 +335,14 @@ COMMENT ON COLUMN forge_jobs.attempt_history IS
 COMMENT ON COLUMN forge_jobs.unique_key IS 'At most one active job with this name has this key, and at most one more waits for it.';
 COMMENT ON COLUMN forge_jobs.job_group IS
     'Group of the job, such as a customer. Groups of one name take turns, and limits may apply to each of them. NULL: none.';
+COMMENT ON COLUMN forge_jobs.batch_id IS 'Batch that the job belongs to. NULL: none.';
 COMMENT ON COLUMN forge_jobs.metadata IS 'Texts by key, such as cron, slot and the trace of the enqueuer. Keys that begin with forge. are reserved.';
 COMMENT ON COLUMN forge_jobs.created_at IS 'Time at which the job was enqueued.';
 -- The writer of the row measures: printing the values again for each claim would be expensive.
 COMMENT ON COLUMN forge_jobs.body_bytes IS
     'Size of the printed payload and metadata. It bounds how much a claim reads, so only nodes and forge_enqueue may write it. NULL: unknown, the job is measured and read alone.';
 COMMENT ON COLUMN forge_jobs.checkpoint_bytes IS 'Size of the printed checkpoint. NULL: unknown.';
-COMMENT ON COLUMN forge_jobs.waits_for IS 'Job that must finish before this one may run: the active job with the same key, or a job that a workflow run awaits.';
+COMMENT ON COLUMN forge_jobs.waits_for IS 'Job that must finish before this one may run: the active job with the same key, or a job that a workflow run awaits. Or the batch whose callback this job is, or that a workflow run awaits.';
 COMMENT ON COLUMN forge_jobs.retention IS 'Time to keep the finished job. NULL: as configured for the cluster.';
 -- Besides the name, because the condition of a trigger costs every statement that changes a status, and this is the shortest one.
 COMMENT ON COLUMN forge_jobs.carries_run IS 'True if the job carries a workflow run. NULL: it does not.';
@@ -363,6 +365,11 @@ CREATE INDEX forge_jobs_held ON forge_jobs (name, job_group, worker_id) WHERE st
 -- One active job per key, and at most one successor that waits for it. One index for both: each costs every change of a job.
 CREATE UNIQUE INDEX forge_jobs_key ON forge_jobs (name, unique_key, (waits_for IS NULL))
     WHERE unique_key IS NOT NULL AND status IN ('pending', 'claimed', 'running');
+-- Jobs of a batch: active ones (0), failed ones (1), cancelled ones (2) and completed ones (3).
+CREATE INDEX forge_jobs_batch ON forge_jobs
+    (batch_id, (CASE WHEN status IN ('pending', 'claimed', 'running') THEN 0 WHEN status IN ('failed', 'abandoned') THEN 1
+                     WHEN status = 'cancelled' THEN 2 ELSE 3 END))
+    WHERE batch_id IS NOT NULL;
 CREATE INDEX forge_jobs_successors ON forge_jobs (waits_for) WHERE waits_for IS NOT NULL;
 -- Deletion of finished jobs. The retention depends on the status unless the job has its own. The deletion reads only rows that are due;
 -- each finished job is in one index.
@@ -418,6 +425,85 @@ CREATE TABLE forge_job_names (
 -- The names in forge_jobs do not count: SQL accepts any name.
 COMMENT ON TABLE forge_job_names IS 'Names that a node has had a handler for at any time, also after that node has left.';
 COMMENT ON COLUMN forge_job_names.name IS 'Name of a job, cron, daemon or workflow version.';
+
+-- Batches of jobs ------------------------------------------------------------------------------------------------------------------------
+
+-- There is no counter that could be wrong: a batch has ended when it is closed and no active job belongs to it. Each of the times is set
+-- once, by the statement that releases the callback.
+CREATE TABLE forge_job_batches (
+    id            uuid PRIMARY KEY,
+    name          text NOT NULL,
+    parent_id     uuid,
+    on_failure    uuid,
+    on_end        uuid,
+    on_success    uuid,
+    created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    closed_at     timestamptz,
+    failed_at     timestamptz,
+    ended_at      timestamptz,
+    succeeded_at  timestamptz,
+    cancelled_at  timestamptz,
+    retry_up_to   timestamptz
+);
+-- Batches that nodes look after.
+CREATE INDEX forge_job_batches_unended ON forge_job_batches (id) WHERE ended_at IS NULL;
+CREATE INDEX forge_job_batches_unsuccessful ON forge_job_batches (id) WHERE ended_at IS NOT NULL AND succeeded_at IS NULL;
+-- Three indexes, so that the question whether one of thousands of parts has failed, or has not ended, is one step in an index.
+CREATE INDEX forge_job_batches_failed_parts ON forge_job_batches (parent_id) WHERE failed_at IS NOT NULL;
+CREATE INDEX forge_job_batches_unended_parts ON forge_job_batches (parent_id) WHERE ended_at IS NULL;
+CREATE INDEX forge_job_batches_unsuccessful_parts ON forge_job_batches (parent_id) WHERE succeeded_at IS NULL;
+-- Deletion of old batches.
+CREATE INDEX forge_job_batches_ended ON forge_job_batches (ended_at) WHERE ended_at IS NOT NULL;
+COMMENT ON TABLE forge_job_batches IS
+    'Batches of jobs. Callbacks are jobs that wait for their batch. Ended batches are deleted after the retention of failed jobs.';
+COMMENT ON COLUMN forge_job_batches.id IS 'UUID of version 7. Jobs of the batch have it in batch_id.';
+COMMENT ON COLUMN forge_job_batches.name IS 'Name for operators. It need not be unique.';
+COMMENT ON COLUMN forge_job_batches.parent_id IS 'Batch that this one is part of. NULL: none.';
+COMMENT ON COLUMN forge_job_batches.on_failure IS 'Callback job that runs when the first job has failed for good. NULL: none.';
+COMMENT ON COLUMN forge_job_batches.on_end IS 'Callback job that runs when all jobs have ended. NULL: none.';
+COMMENT ON COLUMN forge_job_batches.on_success IS 'Callback job that runs when all jobs have completed. NULL: none.';
+COMMENT ON COLUMN forge_job_batches.created_at IS 'Time at which the batch was opened.';
+COMMENT ON COLUMN forge_job_batches.closed_at IS 'Time from which no job can be added. NULL: the batch is open.';
+COMMENT ON COLUMN forge_job_batches.failed_at IS 'Time at which the first failed job was noticed. NULL: none has failed.';
+COMMENT ON COLUMN forge_job_batches.ended_at IS 'Time at which all jobs had ended for the first time. NULL: not yet.';
+COMMENT ON COLUMN forge_job_batches.succeeded_at IS 'Time at which all jobs had completed, perhaps after retries. NULL: not yet.';
+COMMENT ON COLUMN forge_job_batches.cancelled_at IS 'Time at which the batch was cancelled. Its active jobs are cancelled then. NULL: it was not.';
+COMMENT ON COLUMN forge_job_batches.retry_up_to IS
+    'Nodes are retrying the jobs that failed before this time. NULL: no retry was requested, or all jobs have been retried.';
+
+-- Rows are only added, so that transactions which add jobs to the same batch do not wait for each other.
+CREATE TABLE forge_job_batch_parts (
+    batch_id  uuid NOT NULL,
+    jobs      int NOT NULL DEFAULT 0,
+    failed    int NOT NULL DEFAULT 0,
+    cancelled int NOT NULL DEFAULT 0
+);
+CREATE INDEX forge_job_batch_parts_batch ON forge_job_batch_parts (batch_id);
+CREATE INDEX forge_job_batch_parts_purged ON forge_job_batch_parts (batch_id) WHERE jobs = 0;
+COMMENT ON TABLE forge_job_batch_parts IS 'Numbers of jobs that were added to batches or purged. Their sums are the numbers of a batch.';
+COMMENT ON COLUMN forge_job_batch_parts.batch_id IS 'The batch.';
+COMMENT ON COLUMN forge_job_batch_parts.jobs IS 'Number of jobs that were added together. 0: jobs were purged.';
+COMMENT ON COLUMN forge_job_batch_parts.failed IS 'Number of failed jobs that were purged together.';
+COMMENT ON COLUMN forge_job_batch_parts.cancelled IS 'Number of cancelled jobs that were purged together.';
+
+-- A callback without its batch would wait for ever, or run although the jobs have not ended.
+DO $create$
+BEGIN
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_forget_batch() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+        BEGIN
+            -- EXECUTE plans the statements each time: a plan from the time when the tables were empty would read all rows.
+            EXECUTE $delete$DELETE FROM %1$I.forge_jobs WHERE id IN ($1, $2, $3) AND waits_for = $4 AND status = 'pending'$delete$
+                USING OLD.on_failure, OLD.on_end, OLD.on_success, OLD.id;
+            EXECUTE $delete$DELETE FROM %1$I.forge_job_batch_parts WHERE batch_id = $1$delete$ USING OLD.id;
+            RETURN NULL;
+        END
+        $body$
+    $function$, pg_catalog.current_schema());
+END
+$create$;
+COMMENT ON FUNCTION forge_forget_batch() IS 'Trigger: deletes the callbacks of a deleted batch that still wait for it, and its numbers.';
+CREATE TRIGGER forge_job_batches_deleted AFTER DELETE ON forge_job_batches FOR EACH ROW EXECUTE FUNCTION forge_forget_batch();
 
 -- Limits and groups of jobs --------------------------------------------------------------------------------------------------------------
 

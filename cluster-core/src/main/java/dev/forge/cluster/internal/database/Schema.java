@@ -42,6 +42,8 @@ public final class Schema {
             "forge_crons",
             "forge_daemon_pauses",
             "forge_daemons",
+            "forge_job_batch_parts",
+            "forge_job_batches",
             "forge_job_group_locks",
             "forge_job_limits",
             "forge_job_names",

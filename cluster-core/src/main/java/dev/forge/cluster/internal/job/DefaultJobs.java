@@ -6,6 +6,9 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
+import dev.forge.cluster.internal.job.store.JobBatchReports;
+import dev.forge.cluster.internal.job.store.JobBatchStore;
+import dev.forge.cluster.internal.job.store.JobBatchStore.NewBatch;
 import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.job.store.JobLimitReports;
 import dev.forge.cluster.internal.job.store.JobLimitStore;
@@ -22,6 +25,9 @@ import dev.forge.cluster.internal.runtime.CallerTransaction;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.EnqueuedJob;
+import dev.forge.cluster.job.JobBatch;
+import dev.forge.cluster.job.JobBatchInfo;
+import dev.forge.cluster.job.JobBatchOptions;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobFilter;
@@ -73,6 +79,9 @@ public final class DefaultJobs implements Jobs {
     private final PayloadJson json;
     private final JobKeeping keeping;
     private final JobLimitStore limits;
+    private final JobBatchStore batches;
+    private final JobBatchReports batchReports;
+    private final JobIds ids;
     private final RegisteredJobNames names;
     private final NewJobFactory newJobs;
     private final JobExplainer explainer;
@@ -101,8 +110,15 @@ public final class DefaultJobs implements Jobs {
         this.limits = new JobLimitStore(schema, dependencies.control);
         this.names = new RegisteredJobNames(node, handlers, dependencies.control);
         this.json = new PayloadJson(dependencies.engine.codec(), dependencies.engine.maxBytes());
-        this.newJobs = new NewJobFactory(handlers, dependencies.engine.monitor(), json, new JobIds(node.clock()));
-        this.explainer = new JobExplainer(node, engine, handlers, reports, new JobLimitReports(schema, application));
+        this.batches = new JobBatchStore(schema, application);
+        this.batchReports = new JobBatchReports(schema, application);
+        this.ids = new JobIds(node.clock());
+        this.newJobs = new NewJobFactory(handlers, dependencies.engine.monitor(), json, ids);
+        this.explainer = new JobExplainer(
+                node,
+                engine,
+                handlers,
+                new JobExplainer.Reports(reports, new JobLimitReports(schema, application), batchReports));
     }
 
     // Enqueueing --------------------------------------------------------------------------------------------
@@ -138,11 +154,22 @@ public final class DefaultJobs implements Jobs {
     private EnqueuedJob add(String name, @Nullable Object payload, JobOptions options) {
         NewJob job = newJobs.create(name, payload, options);
         String key = options.uniqueKey();
+        UUID batch = options.batch();
         if (key == null) {
             names.reserved().requireFreeMetadata(options.metadata());
-            inCallersTransaction.insert(job);
+            if (batch == null) {
+                inCallersTransaction.insert(job);
+            } else {
+                insert(List.of(job), batch);
+            }
             announce(job, null);
             return new EnqueuedJob(job.id(), true);
+        }
+        if (batch != null) {
+            // The job with that key, which may be in another batch or in none, would be missing in this one.
+            throw new JobRejectedException(
+                    "Job '%s' with the unique key '%s' cannot be added to batch %s: a job of a batch has no unique key"
+                            .formatted(name, Names.printable(key), batch));
         }
         NewJobFactory.requireStorable("unique key", key);
         names.reserved().requireFreeKey(key, options.metadata());
@@ -170,11 +197,12 @@ public final class DefaultJobs implements Jobs {
             }
             jobs.add(newJobs.create(nameOf(payload), payload, options));
         }
+        UUID batch = options.batch();
         if (jobs.size() <= BATCH || TransactionSynchronizationManager.isActualTransactionActive()) {
-            insert(jobs);
+            insert(jobs, batch);
         } else {
             // All or nothing, as in a transaction of the caller.
-            ownTransaction.executeWithoutResult(status -> insert(jobs));
+            ownTransaction.executeWithoutResult(status -> insert(jobs, batch));
         }
         jobs.stream()
                 .collect(Collectors.toMap(NewJob::name, Function.identity(), (first, other) -> first))
@@ -183,9 +211,15 @@ public final class DefaultJobs implements Jobs {
         return jobs.stream().map(job -> new EnqueuedJob(job.id(), true)).toList();
     }
 
-    private void insert(List<NewJob> jobs) {
+    private void insert(List<NewJob> jobs, @Nullable UUID batch) {
         for (int from = 0; from < jobs.size(); from += BATCH) {
-            inCallersTransaction.insertAll(jobs.subList(from, Math.min(from + BATCH, jobs.size())));
+            List<NewJob> part = jobs.subList(from, Math.min(from + BATCH, jobs.size()));
+            if (batch == null) {
+                inCallersTransaction.insertAll(part);
+            } else if (!inCallersTransaction.insertAll(part, batch)) {
+                throw new JobRejectedException("Batch %s is %s: no job can be added"
+                        .formatted(batch, batchReports.find(batch).isPresent() ? "closed" : "unknown"));
+            }
         }
     }
 
@@ -230,6 +264,69 @@ public final class DefaultJobs implements Jobs {
         }
         names.requireAllowed(declared.value());
         return declared.value();
+    }
+
+    // Batches -----------------------------------------------------------------------------------------------
+
+    @Override
+    public JobBatch batch(JobBatchOptions options) {
+        Arguments.required("Jobs.batch", "options", options);
+        requireReady("Jobs.batch");
+        NewJobFactory.requireStorable("batch name", options.name());
+        UUID id = ids.next();
+        List<NewJob> callbacks = new ArrayList<>();
+        var batch = new NewBatch(
+                id,
+                options.name(),
+                options.parent(),
+                callback(id, options.onFailure(), callbacks),
+                callback(id, options.onEnd(), callbacks),
+                callback(id, options.onSuccess(), callbacks));
+        if (TransactionSynchronizationManager.isActualTransactionActive()) {
+            open(batch, callbacks);
+        } else {
+            ownTransaction.executeWithoutResult(status -> open(batch, callbacks));
+        }
+        return batch(id);
+    }
+
+    private void open(NewBatch batch, List<NewJob> callbacks) {
+        UUID parent = batch.parent();
+        if (!batches.open(batch)) {
+            throw new JobRejectedException("Batch %s is %s: no batch can be part of it"
+                    .formatted(
+                            parent, parent != null && batchReports.find(parent).isPresent() ? "closed" : "unknown"));
+        }
+        callbacks.forEach(callback -> inCallersTransaction.insertWaiting(callback, batch.id()));
+    }
+
+    /** Creates a callback, which waits for the batch; returns its id. */
+    private @Nullable UUID callback(UUID batch, JobBatchOptions.@Nullable Callback callback, List<NewJob> callbacks) {
+        if (callback == null) {
+            return null;
+        }
+        JobOptions options = callback.options();
+        if (options.uniqueKey() != null || options.batch() != null) {
+            throw new JobRejectedException("The callback of a batch has neither a unique key nor a batch of its own");
+        }
+        names.reserved().requireFreeMetadata(options.metadata());
+        Object payload = callback.payload();
+        NewJob job = newJobs.create(
+                nameOf(payload), payload, options.withMetadata(JobBatchStore.CALLBACK_KEY, batch.toString()));
+        callbacks.add(job);
+        return job.id();
+    }
+
+    @Override
+    public JobBatch batch(UUID id) {
+        Arguments.required("Jobs.batch", "id", id);
+        return new DefaultJobBatch(id, batches, batchReports, this::requireMayChange, engine::batchChanged);
+    }
+
+    @Override
+    public List<JobBatchInfo> batches(int limit) {
+        Arguments.limit("Jobs.batches", limit, MOST_LISTED);
+        return batchReports.list(null, limit);
     }
 
     // Jobs that exist ---------------------------------------------------------------------------------------
@@ -293,6 +390,10 @@ public final class DefaultJobs implements Jobs {
                 // The caller's transaction may not have seen its successor.
                 freeAfterCommit(() -> control.freeSuccessorOf(id));
                 engine.announce(JobPriority.NORMAL);
+            }
+            UUID batch = cancelled.batch();
+            if (batch != null) {
+                engine.batchChanged(batch);
             }
             engine.announceCancelled(id);
         });

@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.GuardedMonitor;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.store.JobBatchStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore.Recovered;
@@ -28,6 +29,7 @@ import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.ClusterCoordinator;
 import dev.forge.cluster.job.JobInterceptor;
 import dev.forge.cluster.job.JobPriority;
+import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
 import java.time.Duration;
@@ -72,6 +74,7 @@ public final class JobEngine implements NodeComponent {
     private final JobHousekeeping housekeeping;
     private final JobSweeper sweeper;
     private final JobAnnouncements announcements;
+    private final JobBatchKeeper batches;
     private final boolean working;
     private final @Nullable Worker worker;
     private final @Nullable OverloadProtection overload;
@@ -139,6 +142,7 @@ public final class JobEngine implements NodeComponent {
         this.overload = worker == null ? null : new OverloadProtection(node, worker);
         this.stuckHandlers = worker == null ? new StuckHandlers(node::nanos) : worker.stuckHandlers();
         this.announcements = new JobAnnouncements(node, channel, dependencies.coordinator, this::wakeWorker);
+        this.batches = new JobBatchKeeper(node, new JobBatchStore(schema, control), new BatchAnnouncer());
     }
 
     private boolean isWorker() {
@@ -221,6 +225,7 @@ public final class JobEngine implements NodeComponent {
         loops.add(NodeLoop.of("sweep", settings.keeping()::sweep, this::sweep));
         loops.add(NodeLoop.cleanUp("clean-up-jobs", this::cleanUp));
         loops.add(announcements.loop());
+        loops.add(batches.loop());
         if (worker != null) {
             loops.addAll(worker.loops());
         }
@@ -353,6 +358,14 @@ public final class JobEngine implements NodeComponent {
             worker.limitsChanged();
         }
         sweeper.sweep(() -> announce(JobPriority.NORMAL));
+        if (node.elector().isLeader(Leadership.SCHEDULER)) {
+            batches.sweep();
+        }
+    }
+
+    /** Has a batch checked soon: a job of it has ended, or it was changed. */
+    void batchChanged(UUID batch) {
+        batches.changed(batch);
     }
 
     /** Deletes finished jobs whose retention has passed. */
@@ -458,6 +471,24 @@ public final class JobEngine implements NodeComponent {
         @Override
         public void jobsReleased() {
             announce(JobPriority.NORMAL);
+        }
+
+        @Override
+        public void endedInBatch(UUID batch) {
+            batchChanged(batch);
+        }
+    }
+
+    private final class BatchAnnouncer implements JobBatchKeeper.Announcer {
+
+        @Override
+        public void announce(JobPriority priority) {
+            JobEngine.this.announce(priority);
+        }
+
+        @Override
+        public void announceCancelled(UUID job) {
+            JobEngine.this.announceCancelled(job);
         }
     }
 }

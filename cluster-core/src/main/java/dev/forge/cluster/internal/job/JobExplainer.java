@@ -4,13 +4,16 @@ package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.store.JobBatchReports;
 import dev.forge.cluster.internal.job.store.JobLimitReports;
 import dev.forge.cluster.internal.job.store.JobLimitReports.LimitState;
 import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.job.store.JobReports.Obstacles;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.StuckHandler;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
+import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.job.JobInfo;
@@ -33,13 +36,18 @@ final class JobExplainer {
     private final JobHandlers handlers;
     private final JobReports reports;
     private final JobLimitReports limits;
+    private final JobBatchReports batches;
 
-    JobExplainer(Node node, JobEngine engine, JobHandlers handlers, JobReports reports, JobLimitReports limits) {
+    /** The queries that explanations are based on. */
+    record Reports(JobReports jobs, JobLimitReports limits, JobBatchReports batches) {}
+
+    JobExplainer(Node node, JobEngine engine, JobHandlers handlers, Reports reports) {
         this.node = node;
         this.engine = engine;
         this.handlers = handlers;
-        this.reports = reports;
-        this.limits = limits;
+        this.reports = reports.jobs;
+        this.limits = reports.limits;
+        this.batches = reports.batches;
     }
 
     JobExplanation explain(UUID id) {
@@ -139,6 +147,21 @@ final class JobExplainer {
     }
 
     private JobExplanation explainPending(JobInfo job, Obstacles obstacles) {
+        JobBatchInfo batch = obstacles.waitsFor() == null
+                ? null
+                : batches.find(obstacles.waitsFor()).orElse(null);
+        if (batch != null) {
+            return new JobExplanation(
+                    Reason.WAITING_FOR_BATCH,
+                    "It waits for batch %s ('%s'), which is %s: %d of %d jobs have not ended, %d have failed."
+                            .formatted(
+                                    batch.id(),
+                                    batch.name(),
+                                    EnumText.underscored(batch.status()),
+                                    batch.remaining(),
+                                    batch.total(),
+                                    batch.failed()));
+        }
         if (obstacles.waitsFor() != null) {
             return new JobExplanation(
                     Reason.WAITING_FOR_PREDECESSOR,

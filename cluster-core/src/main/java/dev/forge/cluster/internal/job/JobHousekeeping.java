@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.job;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
+import dev.forge.cluster.internal.job.store.JobBatchStore;
 import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.job.store.JobLimitStore;
 import dev.forge.cluster.internal.job.worker.WorkerSettings;
@@ -38,6 +39,8 @@ final class JobHousekeeping {
     private final PurgeBatch purge;
     private final JobLimitStore limits;
     private final PurgeBatch purgeOfRates;
+    private final JobBatchStore batches;
+    private final PurgeBatch purgeOfBatches;
 
     /** How many dead rows the last vacuum left behind. */
     private volatile long deadAfterVacuum;
@@ -54,6 +57,9 @@ final class JobHousekeeping {
         this.limits =
                 new JobLimitStore(node.resources().schema(), node.resources().control());
         this.purgeOfRates = new PurgeBatch("rates of groups", PURGE_BATCH, node::nanos);
+        this.batches =
+                new JobBatchStore(node.resources().schema(), node.resources().control());
+        this.purgeOfBatches = new PurgeBatch("batches of jobs", PURGE_BATCH, node::nanos);
     }
 
     /** Deletes finished jobs whose retention has passed, and vacuums the table if it has many dead rows. */
@@ -63,6 +69,7 @@ final class JobHousekeeping {
                 .collect(Collectors.joining(" OR "));
         purge.deleteAll(limit -> keeping.purge(retention.completed(), retention.failed(), awaited, limit));
         purgeOfRates.deleteAll(limits::purgeRates);
+        purgeOfBatches.deleteAll(limit -> batches.purge(retention.failed(), limit));
         long dead = keeping.deadRows();
         // A vacuum cannot remove rows that an old snapshot keeps.
         boolean inVain = deadAfterVacuum > DEAD_ROWS && dead < 2 * deadAfterVacuum;

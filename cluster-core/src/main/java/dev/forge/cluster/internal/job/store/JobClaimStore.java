@@ -118,6 +118,7 @@ public final class JobClaimStore {
      * @param read whether these three were read with the claim; otherwise {@link #read} reads them
      * @param hasKey whether the job has a unique key, so that another job may wait for its end
      * @param group the group of the job; null: none
+     * @param batch the batch that the job belongs to; null: none
      */
     public record Claimed(
             UUID id,
@@ -135,7 +136,8 @@ public final class JobClaimStore {
             long bytes,
             boolean read,
             boolean hasKey,
-            @Nullable String group) {
+            @Nullable String group,
+            @Nullable UUID batch) {
 
         /** Returns the name under which the job was enqueued. */
         public String name() {
@@ -168,7 +170,8 @@ public final class JobClaimStore {
                     body.bytes,
                     true,
                     hasKey,
-                    group);
+                    group,
+                    batch);
         }
     }
 
@@ -251,7 +254,7 @@ public final class JobClaimStore {
                           CASE WHEN %2$s THEN checkpoint::text END AS checkpoint,
                           CASE WHEN %2$s THEN metadata::text END AS metadata,
                           status = 'running' AS started, claimed_at, recoveries, %1$s AS bytes, unique_key IS NOT NULL AS has_key,
-                          job_group
+                          job_group, batch_id
                 """.formatted(BYTES, bodies, JobRows.MOST_COUNTED);
     }
 
@@ -320,7 +323,8 @@ public final class JobClaimStore {
                     row.getLong(12),
                     payload != null,
                     row.getBoolean(13),
-                    row.getString(14)));
+                    row.getString(14),
+                    row.getObject(15, UUID.class)));
         }
     }
 
@@ -382,12 +386,12 @@ public final class JobClaimStore {
                 row -> {
                     turns[0] = new Turns(
                             claimed.jobs,
-                            row.getString(15),
-                            row.getInt(16),
+                            row.getString(16),
                             row.getInt(17),
-                            row.getObject(18, Long.class),
-                            row.getBoolean(19),
-                            row.getBoolean(20));
+                            row.getInt(18),
+                            row.getObject(19, Long.class),
+                            row.getBoolean(20),
+                            row.getBoolean(21));
                     if (row.getObject(1) != null) {
                         claimed.add(row);
                     }

@@ -207,14 +207,26 @@ public final class JobKeeping {
         // Not clock_timestamp(): an index cannot be searched for a value that changes during the search.
         return client.sql(
                         schema.sql("""
-                DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(
-                    SELECT id FROM ~.forge_jobs j
-                    WHERE %1$s AND %2$s < %3$s - ? * interval '1 millisecond'
-                      AND NOT (%4$s)
-                    ORDER BY %2$s LIMIT (SELECT ?) FOR UPDATE SKIP LOCKED))
+                WITH gone AS (
+                    DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(
+                        SELECT id FROM ~.forge_jobs j
+                        WHERE %1$s AND %2$s < %3$s - ? * interval '1 millisecond'
+                          AND NOT (%4$s)
+                        ORDER BY %2$s LIMIT (SELECT ?) FOR UPDATE SKIP LOCKED))
+                    RETURNING batch_id, status
+                ), remembered AS (
+                    -- A batch does not succeed because its failed jobs are forgotten.
+                    INSERT INTO ~.forge_job_batch_parts (batch_id, failed, cancelled)
+                    SELECT g.batch_id, count(*) FILTER (WHERE g.status <> 'cancelled'), count(*) FILTER (WHERE g.status = 'cancelled')
+                    FROM gone g
+                    WHERE g.batch_id IS NOT NULL AND g.status <> 'completed'
+                      AND EXISTS (SELECT FROM ~.forge_job_batches b WHERE b.id = g.batch_id FOR KEY SHARE)
+                    GROUP BY g.batch_id)
+                SELECT count(*) FROM gone
                 """.formatted(kind.condition, kind.age, now, awaited.isEmpty() ? "false" : awaited)))
                 .params(age.toMillis(), limit)
-                .update();
+                .query(Integer.class)
+                .single();
     }
 
     /** Returns the number of dead rows of the table according to the statistics of the server. */

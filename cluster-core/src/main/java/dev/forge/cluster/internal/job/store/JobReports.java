@@ -49,7 +49,8 @@ public final class JobReports {
             id, name, status, payload::text, priority, worker_capability, scheduled_at, attempts, max_attempts, recoveries,
             worker_id, claim_epoch, started_at, finished_at, progress::text, result::text, last_error, unique_key,
             ARRAY(SELECT key FROM jsonb_each_text(%1$s) ORDER BY key),
-            ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(%1$s) ORDER BY key), created_at, %2$s, job_group"""
+            ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(%1$s) ORDER BY key), created_at, %2$s, job_group,
+            batch_id"""
             // Tolerates metadata that were edited by hand.
             .formatted("CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END", HISTORY);
 
@@ -284,6 +285,7 @@ public final class JobReports {
                 row.getString(17),
                 row.getString(18),
                 row.getString(23),
+                row.getObject(24, UUID.class),
                 metadata,
                 row.getObject(21, OffsetDateTime.class).toInstant(),
                 history(row.getArray(22)));

@@ -118,36 +118,63 @@ public final class JobStore {
         jdbc.update(schema.sql(INSERT), statement -> bind(statement, job, null, null));
     }
 
-    /** Inserts jobs in the caller's transaction, with one statement or, if they are large, with a few. */
-    public void insertAll(List<NewJob> jobs) {
-        JobRows.inParts(jobs, job -> (long) job.payload.length() + job.metadata.length())
-                .forEach(this::insertTogether);
+    /** Inserts a job that waits for another job or for a batch, in the caller's transaction. */
+    public void insertWaiting(NewJob job, UUID waitsFor) {
+        jdbc.update(schema.sql(INSERT), statement -> bind(statement, job, null, waitsFor));
     }
 
-    private void insertTogether(List<NewJob> jobs) {
-        jdbc.update(schema.sql("""
+    /** Inserts jobs in the caller's transaction, with one statement or, if they are large, with a few. */
+    public void insertAll(List<NewJob> jobs) {
+        inParts(jobs).forEach(part -> jdbc.update(schema.sql(INSERT_MANY), statement -> bindAll(statement, part, 1)));
+    }
+
+    /** Inserts jobs of a batch in the caller's transaction; false if the batch is unknown or closed. */
+    public boolean insertAll(List<NewJob> jobs, UUID batch) {
+        return inParts(jobs).stream()
+                .allMatch(part -> jdbc.update(schema.sql(INSERT_INTO_BATCH), statement -> {
+                            statement.setObject(1, batch);
+                            statement.setInt(2, part.size());
+                            bindAll(statement, part, 3);
+                        })
+                        == part.size());
+    }
+
+    private static List<List<NewJob>> inParts(List<NewJob> jobs) {
+        return JobRows.inParts(jobs, job -> (long) job.payload.length() + job.metadata.length());
+    }
+
+    private static final String INSERT_MANY = insertMany("", "", "", "");
+    private static final String INSERT_INTO_BATCH =
+            insertMany(JobBatchStore.ADDING, ", batch_id", ", batch.id", "CROSS JOIN batch");
+
+    private static String insertMany(String with, String column, String value, String join) {
+        return """
+                %s
                 INSERT INTO ~.forge_jobs
-                    (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, body_bytes, job_group)
+                    (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, body_bytes, job_group%s)
                 SELECT d.id, d.name, d.payload::jsonb, d.priority, d.capability,
-                       greatest(?, clock_timestamp() + ? * interval '1 millisecond'), d.max_attempts, ?::jsonb, d.bytes, d.job_group
+                       greatest(?, clock_timestamp() + ? * interval '1 millisecond'), d.max_attempts, ?::jsonb, d.bytes, d.job_group%s
                 FROM unnest(?::uuid[], ?::text[], ?::text[], ?::int[], ?::text[], ?::int[], ?::int[], ?::text[])
-                    AS d (id, name, payload, priority, capability, max_attempts, bytes, job_group)
-                """), statement -> {
-            Connection connection = statement.getConnection();
-            NewJob first = jobs.get(0);
-            statement.setObject(
-                    1, first.at == null ? null : first.at.atOffset(ZoneOffset.UTC), Types.TIMESTAMP_WITH_TIMEZONE);
-            statement.setLong(2, first.delayMillis);
-            statement.setString(3, first.metadata);
-            statement.setArray(4, SqlArrays.of(connection, "uuid", jobs, NewJob::id));
-            statement.setArray(5, SqlArrays.of(connection, "text", jobs, NewJob::name));
-            statement.setArray(6, SqlArrays.of(connection, "text", jobs, NewJob::payload));
-            statement.setArray(7, SqlArrays.of(connection, "int4", jobs, NewJob::priority));
-            statement.setArray(8, SqlArrays.of(connection, "text", jobs, NewJob::capability));
-            statement.setArray(9, SqlArrays.of(connection, "int4", jobs, NewJob::maxAttempts));
-            statement.setArray(10, SqlArrays.of(connection, "int4", jobs, NewJob::bytes));
-            statement.setArray(11, SqlArrays.of(connection, "text", jobs, NewJob::group));
-        });
+                    AS d (id, name, payload, priority, capability, max_attempts, bytes, job_group) %s
+                """.formatted(with, column, value, join);
+    }
+
+    private static void bindAll(PreparedStatement statement, List<NewJob> jobs, int from) throws SQLException {
+        Connection connection = statement.getConnection();
+        NewJob first = jobs.get(0);
+        int next = from;
+        statement.setObject(
+                next++, first.at == null ? null : first.at.atOffset(ZoneOffset.UTC), Types.TIMESTAMP_WITH_TIMEZONE);
+        statement.setLong(next++, first.delayMillis);
+        statement.setString(next++, first.metadata);
+        statement.setArray(next++, SqlArrays.of(connection, "uuid", jobs, NewJob::id));
+        statement.setArray(next++, SqlArrays.of(connection, "text", jobs, NewJob::name));
+        statement.setArray(next++, SqlArrays.of(connection, "text", jobs, NewJob::payload));
+        statement.setArray(next++, SqlArrays.of(connection, "int4", jobs, NewJob::priority));
+        statement.setArray(next++, SqlArrays.of(connection, "text", jobs, NewJob::capability));
+        statement.setArray(next++, SqlArrays.of(connection, "int4", jobs, NewJob::maxAttempts));
+        statement.setArray(next++, SqlArrays.of(connection, "int4", jobs, NewJob::bytes));
+        statement.setArray(next, SqlArrays.of(connection, "text", jobs, NewJob::group));
     }
 
     /** Inserts a job unless an active job has its key; returns the id of the active job with that key. */
@@ -267,7 +294,7 @@ public final class JobStore {
      */
     public int freeSuccessors() {
         try {
-            return free("AND s.id = ANY (ARRAY(%s LIMIT 1000 FOR UPDATE OF w SKIP LOCKED))".formatted(RELEASABLE))
+            return free("AND w.id = ANY (ARRAY(%s LIMIT 1000 FOR UPDATE OF w SKIP LOCKED))".formatted(RELEASABLE))
                     .update();
         } catch (DataAccessException e) {
             if (!isOfOneKey(e)) {
@@ -313,30 +340,35 @@ public final class JobStore {
     /** Each blocked key costs a timeout. */
     private static final int MOST_BLOCKED_KEYS = 3;
 
+    /** The condition that job {@code w} waits for nothing that still goes on. Only the change of a batch releases its callbacks. */
+    private static final String RELEASED = """
+            NOT EXISTS (SELECT FROM ~.forge_jobs p WHERE p.id = w.waits_for AND p.status IN %s)
+              AND NOT EXISTS (SELECT FROM ~.forge_job_batches b
+                              WHERE b.id = w.waits_for AND (b.ended_at IS NULL OR w.id IN (b.on_failure, b.on_end, b.on_success)))
+            """.formatted(JobRows.ACTIVE);
+
     private static final String RELEASABLE = """
             SELECT w.id FROM ~.forge_jobs w
-            WHERE w.waits_for IS NOT NULL AND w.status = 'pending'
-              AND NOT EXISTS (SELECT FROM ~.forge_jobs p WHERE p.id = w.waits_for AND p.status IN %s)""".formatted(JobRows.ACTIVE);
+            WHERE w.waits_for IS NOT NULL AND w.status = 'pending' AND %s""".formatted(RELEASED);
 
     /** Releases one successor if its predecessor has ended. */
     public int freeSuccessor(UUID successor) {
-        return free("AND s.id = ?").param(successor).update();
+        return free("AND w.id = ?").param(successor).update();
     }
 
     /** Releases the successor of a job that ended in a transaction which could not see the successor. */
     public int freeSuccessorOf(UUID predecessor) {
-        return free("AND s.waits_for = ?").param(predecessor).update();
+        return free("AND w.waits_for = ?").param(predecessor).update();
     }
 
     private JdbcClient.StatementSpec free(String which) {
         return client.sql(schema.sql("""
-                UPDATE ~.forge_jobs s
+                UPDATE ~.forge_jobs w
                 SET waits_for = (SELECT a.id FROM ~.forge_jobs a
-                                 WHERE a.name = s.name AND a.unique_key = s.unique_key AND a.waits_for IS NULL
+                                 WHERE a.name = w.name AND a.unique_key = w.unique_key AND a.waits_for IS NULL
                                    AND a.status IN %1$s)
-                WHERE s.waits_for IS NOT NULL AND s.status = 'pending' %2$s
-                  AND NOT EXISTS (SELECT FROM ~.forge_jobs p WHERE p.id = s.waits_for AND p.status IN %1$s)
-                """.formatted(JobRows.ACTIVE, which)));
+                WHERE w.waits_for IS NOT NULL AND w.status = 'pending' %2$s AND %3$s
+                """.formatted(JobRows.ACTIVE, which, RELEASED)));
     }
 
     // Cancel, retry -----------------------------------------------------------------------------------------
@@ -346,8 +378,10 @@ public final class JobStore {
      *
      * @param node the node that held it; null if none did
      * @param hasKey whether another job may have waited for its end
+     * @param batch the batch that it belongs to; null: none
      */
-    public record Cancelled(@Nullable UUID node, boolean hasKey) {}
+    public record Cancelled(
+            @Nullable UUID node, boolean hasKey, @Nullable UUID batch) {}
 
     /**
      * Cancels a job.
@@ -360,10 +394,11 @@ public final class JobStore {
                 UPDATE ~.forge_jobs j
                 SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL
                 WHERE id = ? AND status IN %s AND %s
-                RETURNING j.worker_id, j.unique_key IS NOT NULL
+                RETURNING j.worker_id, j.unique_key IS NOT NULL, j.batch_id
                 """.formatted(JobRows.ACTIVE, NOT_RESERVED)))
                 .params(id, reserved.toArray(String[]::new))
-                .query((row, n) -> new Cancelled(row.getObject(1, UUID.class), row.getBoolean(2)))
+                .query((row, n) ->
+                        new Cancelled(row.getObject(1, UUID.class), row.getBoolean(2), row.getObject(3, UUID.class)))
                 .optional();
     }
 

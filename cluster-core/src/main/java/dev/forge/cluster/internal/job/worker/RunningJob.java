@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.job.worker;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.store.ClaimKey;
+import dev.forge.cluster.internal.job.store.JobBatchStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
@@ -486,6 +487,13 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     @Override
     public @Nullable String group() {
         return claimed.group();
+    }
+
+    @Override
+    public @Nullable UUID batch() {
+        UUID batch = claimed.batch();
+        String callbackOf = batch == null ? metadata().get(JobBatchStore.CALLBACK_KEY) : null;
+        return callbackOf == null ? batch : UUID.fromString(callbackOf);
     }
 
     @Override

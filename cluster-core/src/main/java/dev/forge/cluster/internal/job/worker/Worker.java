@@ -74,6 +74,9 @@ public final class Worker implements NodeComponent {
 
         /** Called when jobs are pending that other nodes may run immediately: successors of a job, or claimed jobs that were returned. */
         default void jobsReleased() {}
+
+        /** Called when a job of a batch has ended. */
+        default void endedInBatch(UUID batch) {}
     }
 
     /**

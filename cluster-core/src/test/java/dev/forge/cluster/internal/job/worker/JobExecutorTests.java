@@ -69,6 +69,7 @@ class JobExecutorTests {
                 bytes,
                 true,
                 false,
+                null,
                 null);
         var handler = new JobHandler(
                 name,

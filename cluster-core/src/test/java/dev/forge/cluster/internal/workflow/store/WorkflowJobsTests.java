@@ -29,6 +29,7 @@ class WorkflowJobsTests {
                 2,
                 true,
                 false,
+                null,
                 null);
     }
 

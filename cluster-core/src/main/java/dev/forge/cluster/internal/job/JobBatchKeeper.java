@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.internal.job;
+
+import dev.forge.cluster.internal.job.store.JobBatchStore;
+import dev.forge.cluster.internal.job.store.JobBatchStore.Changed;
+import dev.forge.cluster.internal.job.store.JobBatchStore.Slice;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.NodeLoop;
+import dev.forge.cluster.job.JobPriority;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Notices that batches have failed, ended or succeeded, and cancels or retries their jobs on request. A node checks the batches of the
+ * jobs that it ends. The leader of the scheduler role checks all others in turns: those whose node has crashed meanwhile, and those
+ * whose jobs were changed by hand.
+ */
+final class JobBatchKeeper {
+
+    private static final Duration INTERVAL = Duration.ofMillis(20);
+    private static final Duration NOTHING_TO_CHECK = Duration.ofHours(1);
+
+    /** Checks take at most this part of the time. */
+    private static final int SHARE = 10;
+
+    private static final int MOST_CHECKED = 500;
+    private static final int MOST_UNSUCCESSFUL_CHECKED = 100;
+
+    /** How many jobs of a batch one statement cancels or retries. */
+    private static final int MOST_CHANGED = 1_000;
+
+    private final Node node;
+    private final JobBatchStore batches;
+    private final Announcer announcer;
+    private final NodeLoop loop = NodeLoop.of("check-batches", this::untilNext, this::check);
+
+    /** Batches to check, some of whose jobs may have ended. */
+    private final Set<UUID> unchecked = ConcurrentHashMap.newKeySet();
+
+    private volatile long notBefore;
+    private @Nullable UUID lastUnended;
+    private @Nullable UUID lastUnsuccessful;
+
+    /** Informs workers. */
+    interface Announcer {
+
+        /** Called if jobs are pending again. */
+        void announce(JobPriority priority);
+
+        /** Called for jobs that were cancelled, so that their handlers are stopped. */
+        void announceCancelled(UUID job);
+    }
+
+    JobBatchKeeper(Node node, JobBatchStore batches, Announcer announcer) {
+        this.node = node;
+        this.batches = batches;
+        this.announcer = announcer;
+        this.notBefore = node.nanos();
+    }
+
+    NodeLoop loop() {
+        return loop;
+    }
+
+    /** Has a batch checked soon: a job of it has ended, or it was changed. */
+    void changed(UUID batch) {
+        if (unchecked.add(batch)) {
+            loop.wake();
+        }
+    }
+
+    private Duration untilNext() {
+        return unchecked.isEmpty() ? NOTHING_TO_CHECK : Duration.ofNanos(Math.max(0, notBefore - node.nanos()));
+    }
+
+    /** Checks the batches that have changed, unless the last check has just ended. */
+    void check() {
+        if (unchecked.isEmpty() || !untilNext().isZero()) {
+            return;
+        }
+        List<UUID> next = unchecked.stream().limit(MOST_CHECKED).toList();
+        // Before the check: a job that ends meanwhile has its batch checked again.
+        next.forEach(unchecked::remove);
+        long start = node.nanos();
+        try {
+            check(next);
+        } catch (RuntimeException e) {
+            unchecked.addAll(next);
+            throw e;
+        } finally {
+            long end = node.nanos();
+            notBefore = end + Math.max(INTERVAL.toNanos(), SHARE * (end - start));
+        }
+    }
+
+    /** Checks the next batches that have not ended, and some of those with failed jobs. */
+    void sweep() {
+        Slice unended = batches.unended(lastUnended, MOST_CHECKED);
+        Slice unsuccessful = batches.unsuccessful(lastUnsuccessful, MOST_UNSUCCESSFUL_CHECKED);
+        var all = new ArrayList<>(unended.ids());
+        all.addAll(unsuccessful.ids());
+        if (!all.isEmpty()) {
+            check(all);
+        }
+        lastUnended = unended.last();
+        lastUnsuccessful = unsuccessful.last();
+    }
+
+    private void check(Collection<UUID> ids) {
+        List<UUID> requested = batches.unfinished(ids);
+        if (!requested.isEmpty()) {
+            carryOut(requested);
+        }
+        int released = 0;
+        var parents = new HashSet<UUID>();
+        for (Changed change : batches.settle(ids)) {
+            released += change.released();
+            UUID parent = change.parent();
+            if (parent != null) {
+                parents.add(parent);
+            }
+        }
+        parents.forEach(this::changed);
+        if (released > 0) {
+            announcer.announce(JobPriority.NORMAL);
+        }
+    }
+
+    /** Cancels and retries jobs as requested, a limited number in each pass. */
+    private void carryOut(List<UUID> requested) {
+        batches.passOn(requested).forEach(this::changed);
+        batches.cancelJobs(requested, MOST_CHANGED).forEach(announcer::announceCancelled);
+        if (batches.retryJobs(requested, MOST_CHANGED) > 0) {
+            announcer.announce(JobPriority.NORMAL);
+        }
+        batches.endRetries(requested);
+        // The rest follows with the next pass; jobs whose rows are locked, too.
+        batches.unfinished(requested).forEach(this::changed);
+    }
+}
