@@ -25,6 +25,8 @@ public record JobExplanation(Reason reason, String text) {
         WAITING_FOR_PREDECESSOR,
         /** The job is a callback, or carries a run of a workflow, and the jobs of a batch must end first. */
         WAITING_FOR_BATCH,
+        /** The jobs after which it runs have not ended. */
+        WAITING_FOR_JOBS,
         /** The job's name is paused. */
         PAUSED,
         /** The job is not due yet. */

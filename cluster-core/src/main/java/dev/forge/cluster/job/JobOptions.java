@@ -4,10 +4,14 @@ package dev.forge.cluster.job;
 
 import java.time.Duration;
 import java.time.Instant;
+import java.util.Arrays;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -20,8 +24,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class JobOptions {
 
-    private static final JobOptions DEFAULTS =
-            new JobOptions(null, null, null, null, null, UniquePolicy.KEEP, null, null, null, Map.of());
+    private static final JobOptions DEFAULTS = new JobOptions(new Draft());
 
     private final @Nullable Duration delay;
     private final @Nullable Instant at;
@@ -32,29 +35,54 @@ public final class JobOptions {
     private final @Nullable Integer maxAttempts;
     private final @Nullable String group;
     private final @Nullable UUID batch;
+    private final After after;
     private final Map<String, String> metadata;
 
-    private JobOptions(
-            @Nullable Duration delay,
-            @Nullable Instant at,
-            @Nullable Integer priority,
-            @Nullable String capability,
-            @Nullable String uniqueKey,
-            UniquePolicy uniquePolicy,
-            @Nullable Integer maxAttempts,
-            @Nullable String group,
-            @Nullable UUID batch,
-            Map<String, String> metadata) {
-        this.delay = delay;
-        this.at = at;
-        this.priority = priority;
-        this.capability = capability;
-        this.uniqueKey = uniqueKey;
-        this.uniquePolicy = uniquePolicy;
-        this.maxAttempts = maxAttempts;
-        this.group = group;
-        this.batch = batch;
-        this.metadata = metadata;
+    private JobOptions(Draft draft) {
+        this.delay = draft.delay;
+        this.at = draft.at;
+        this.priority = draft.priority;
+        this.capability = draft.capability;
+        this.uniqueKey = draft.uniqueKey;
+        this.uniquePolicy = draft.uniquePolicy;
+        this.maxAttempts = draft.maxAttempts;
+        this.group = draft.group;
+        this.batch = draft.batch;
+        this.after = draft.after;
+        this.metadata = draft.metadata;
+    }
+
+    /** A copy while it is being changed. */
+    private static final class Draft {
+
+        private @Nullable Duration delay;
+        private @Nullable Instant at;
+        private @Nullable Integer priority;
+        private @Nullable String capability;
+        private @Nullable String uniqueKey;
+        private UniquePolicy uniquePolicy = UniquePolicy.KEEP;
+        private @Nullable Integer maxAttempts;
+        private @Nullable String group;
+        private @Nullable UUID batch;
+        private After after = After.NOTHING;
+        private Map<String, String> metadata = Map.of();
+    }
+
+    private JobOptions with(Consumer<Draft> change) {
+        var draft = new Draft();
+        draft.delay = delay;
+        draft.at = at;
+        draft.priority = priority;
+        draft.capability = capability;
+        draft.uniqueKey = uniqueKey;
+        draft.uniquePolicy = uniquePolicy;
+        draft.maxAttempts = maxAttempts;
+        draft.group = group;
+        draft.batch = batch;
+        draft.after = after;
+        draft.metadata = metadata;
+        change.accept(draft);
+        return new JobOptions(draft);
     }
 
     /** Returns the options that the handler declares. */
@@ -65,29 +93,31 @@ public final class JobOptions {
     /** Makes the job due after that delay, by the database's clock. */
     public JobOptions withDelay(Duration delay) {
         required("withDelay", "delay", delay);
-        return new JobOptions(
-                delay, null, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, batch, metadata);
+        return with(draft -> {
+            draft.delay = delay;
+            draft.at = null;
+        });
     }
 
     /** Makes the job due at that time, by the database's clock. A time in the past means now. */
     public JobOptions withTime(Instant at) {
         required("withTime", "at", at);
-        return new JobOptions(
-                null, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, batch, metadata);
+        return with(draft -> {
+            draft.delay = null;
+            draft.at = at;
+        });
     }
 
     /** Sets the priority. */
     public JobOptions withPriority(JobPriority priority) {
         required("withPriority", "priority", priority);
-        return new JobOptions(
-                delay, at, priority.value(), capability, uniqueKey, uniquePolicy, maxAttempts, group, batch, metadata);
+        return with(draft -> draft.priority = priority.value());
     }
 
     /** Sets the capability that a node needs to run the job. */
     public JobOptions withCapability(String capability) {
         required("withCapability", "capability", capability);
-        return new JobOptions(
-                delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, batch, metadata);
+        return with(draft -> draft.capability = capability);
     }
 
     /** Allows at most one active job of that name and key; an active job is {@linkplain UniquePolicy#KEEP kept}. */
@@ -104,14 +134,15 @@ public final class JobOptions {
     public JobOptions withUniqueKey(Object key, UniquePolicy policy) {
         required("withUniqueKey", "key", key);
         required("withUniqueKey", "policy", policy);
-        return new JobOptions(
-                delay, at, priority, capability, key.toString(), policy, maxAttempts, group, batch, metadata);
+        return with(draft -> {
+            draft.uniqueKey = key.toString();
+            draft.uniquePolicy = policy;
+        });
     }
 
     /** Sets the number of attempts before the job has failed. */
     public JobOptions withMaxAttempts(int maxAttempts) {
-        return new JobOptions(
-                delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, batch, metadata);
+        return with(draft -> draft.maxAttempts = maxAttempts);
     }
 
     /**
@@ -122,24 +153,61 @@ public final class JobOptions {
      */
     public JobOptions withGroup(Object group) {
         required("withGroup", "group", group);
-        return new JobOptions(
-                delay,
-                at,
-                priority,
-                capability,
-                uniqueKey,
-                uniquePolicy,
-                maxAttempts,
-                group.toString(),
-                batch,
-                metadata);
+        return with(draft -> draft.group = group.toString());
     }
 
     /** Adds the job to an open {@link JobBatch}. Such a job has no unique key. */
     public JobOptions withBatch(UUID batch) {
         required("withBatch", "batch", batch);
-        return new JobOptions(
-                delay, at, priority, capability, uniqueKey, uniquePolicy, maxAttempts, group, batch, metadata);
+        return with(draft -> draft.batch = batch);
+    }
+
+    /**
+     * Lets the job wait until all of these jobs have completed. If one of them fails, is cancelled or abandoned, the job is
+     * cancelled. A job that no longer exists has completed. Such a job has no unique key.
+     *
+     * @param jobs between 1 and 1,000 jobs
+     */
+    public JobOptions withAfter(UUID... jobs) {
+        required("withAfter", "jobs", jobs);
+        return withAfter(Arrays.asList(jobs));
+    }
+
+    /** Lets the job wait until all of these jobs have completed; see {@link #withAfter(UUID...)}. */
+    public JobOptions withAfter(Collection<UUID> jobs) {
+        return withAfter(jobs, false);
+    }
+
+    /** Lets the job wait until all of these jobs have ended, whether they completed or not; see {@link #withAfter(UUID...)}. */
+    public JobOptions withAfterEnd(Collection<UUID> jobs) {
+        return withAfter(jobs, true);
+    }
+
+    private JobOptions withAfter(Collection<UUID> jobs, boolean anyway) {
+        required("withAfter", "jobs", jobs);
+        jobs.forEach(job -> required("withAfter", "jobs[]", job));
+        if (jobs.isEmpty() || jobs.size() > After.MOST) {
+            throw new IllegalArgumentException("JobOptions.withAfter: the number of jobs (%d) must be between 1 and %d"
+                    .formatted(jobs.size(), After.MOST));
+        }
+        return with(draft -> draft.after = new After(Set.copyOf(jobs), anyway));
+    }
+
+    /**
+     * The jobs that a job waits for.
+     *
+     * @param jobs these jobs; empty: none
+     * @param anyway whether the job runs even if one of them does not complete; otherwise it is cancelled
+     */
+    public record After(Set<UUID> jobs, boolean anyway) {
+
+        private static final int MOST = 1_000;
+        private static final After NOTHING = new After(Set.of(), false);
+
+        /** Creates a value. */
+        public After {
+            jobs = Set.copyOf(jobs);
+        }
     }
 
     /**
@@ -152,17 +220,7 @@ public final class JobOptions {
         required("withMetadata", "value", value);
         var extended = new TreeMap<>(metadata);
         extended.put(key, value);
-        return new JobOptions(
-                delay,
-                at,
-                priority,
-                capability,
-                uniqueKey,
-                uniquePolicy,
-                maxAttempts,
-                group,
-                batch,
-                Collections.unmodifiableMap(extended));
+        return with(draft -> draft.metadata = Collections.unmodifiableMap(extended));
     }
 
     private static void required(String method, String parameter, @Nullable Object value) {
@@ -214,6 +272,11 @@ public final class JobOptions {
     /** See {@link #withBatch}. */
     public @Nullable UUID batch() {
         return batch;
+    }
+
+    /** See {@link #withAfter(UUID...)}. */
+    public After after() {
+        return after;
     }
 
     /** See {@link #withMetadata}. */

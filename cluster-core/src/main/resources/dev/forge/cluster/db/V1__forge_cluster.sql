@@ -342,7 +342,7 @@ COMMENT ON COLUMN forge_jobs.created_at IS 'Time at which the job was enqueued.'
 COMMENT ON COLUMN forge_jobs.body_bytes IS
     'Size of the printed payload and metadata. It bounds how much a claim reads, so only nodes and forge_enqueue may write it. NULL: unknown, the job is measured and read alone.';
 COMMENT ON COLUMN forge_jobs.checkpoint_bytes IS 'Size of the printed checkpoint. NULL: unknown.';
-COMMENT ON COLUMN forge_jobs.waits_for IS 'Job that must finish before this one may run: the active job with the same key, or a job that a workflow run awaits. Or the batch whose callback this job is, or that a workflow run awaits.';
+COMMENT ON COLUMN forge_jobs.waits_for IS 'Job that must finish before this one may run: the active job with the same key, or a job that a workflow run awaits. Or the batch whose callback this job is, or that a workflow run awaits. Or the job itself, if it is in forge_job_dependencies.';
 COMMENT ON COLUMN forge_jobs.retention IS 'Time to keep the finished job. NULL: as configured for the cluster.';
 -- Besides the name, because the condition of a trigger costs every statement that changes a status, and this is the shortest one.
 COMMENT ON COLUMN forge_jobs.carries_run IS 'True if the job carries a workflow run. NULL: it does not.';
@@ -504,6 +504,22 @@ END
 $create$;
 COMMENT ON FUNCTION forge_forget_batch() IS 'Trigger: deletes the callbacks of a deleted batch that still wait for it, and its numbers.';
 CREATE TRIGGER forge_job_batches_deleted AFTER DELETE ON forge_job_batches FOR EACH ROW EXECUTE FUNCTION forge_forget_batch();
+
+-- Jobs that run after other jobs ---------------------------------------------------------------------------------------------------------
+
+CREATE TABLE forge_job_dependencies (
+    job_id   uuid NOT NULL,
+    after_id uuid NOT NULL,
+    anyway   boolean NOT NULL,
+    PRIMARY KEY (job_id, after_id)
+);
+CREATE INDEX forge_job_dependencies_after ON forge_job_dependencies (after_id);
+COMMENT ON TABLE forge_job_dependencies IS
+    'Jobs that run after other jobs. Such a job waits for itself (waits_for) until the last of the others has ended.';
+COMMENT ON COLUMN forge_job_dependencies.job_id IS 'Job that waits.';
+COMMENT ON COLUMN forge_job_dependencies.after_id IS 'Job that must end first. If it does not exist, it has completed.';
+COMMENT ON COLUMN forge_job_dependencies.anyway IS
+    'Whether the job runs even if the other one fails or is cancelled. False: it is cancelled, too.';
 
 -- Limits and groups of jobs --------------------------------------------------------------------------------------------------------------
 

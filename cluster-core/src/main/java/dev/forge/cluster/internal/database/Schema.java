@@ -44,6 +44,7 @@ public final class Schema {
             "forge_daemons",
             "forge_job_batch_parts",
             "forge_job_batches",
+            "forge_job_dependencies",
             "forge_job_group_locks",
             "forge_job_limits",
             "forge_job_names",

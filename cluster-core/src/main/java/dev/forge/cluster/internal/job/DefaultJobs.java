@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.store.JobBatchReports;
 import dev.forge.cluster.internal.job.store.JobBatchStore;
 import dev.forge.cluster.internal.job.store.JobBatchStore.NewBatch;
+import dev.forge.cluster.internal.job.store.JobDependencyStore;
 import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.job.store.JobLimitReports;
 import dev.forge.cluster.internal.job.store.JobLimitStore;
@@ -118,7 +119,11 @@ public final class DefaultJobs implements Jobs {
                 node,
                 engine,
                 handlers,
-                new JobExplainer.Reports(reports, new JobLimitReports(schema, application), batchReports));
+                new JobExplainer.Reports(
+                        reports,
+                        new JobLimitReports(schema, application),
+                        batchReports,
+                        new JobDependencyStore(schema, application)));
     }
 
     // Enqueueing --------------------------------------------------------------------------------------------
@@ -157,10 +162,10 @@ public final class DefaultJobs implements Jobs {
         UUID batch = options.batch();
         if (key == null) {
             names.reserved().requireFreeMetadata(options.metadata());
-            if (batch == null) {
+            if (batch == null && options.after().jobs().isEmpty()) {
                 inCallersTransaction.insert(job);
             } else {
-                insert(List.of(job), batch);
+                insert(List.of(job), options);
             }
             announce(job, null);
             return new EnqueuedJob(job.id(), true);
@@ -170,6 +175,11 @@ public final class DefaultJobs implements Jobs {
             throw new JobRejectedException(
                     "Job '%s' with the unique key '%s' cannot be added to batch %s: a job of a batch has no unique key"
                             .formatted(name, Names.printable(key), batch));
+        }
+        if (!options.after().jobs().isEmpty()) {
+            throw new JobRejectedException(
+                    "Job '%s' with the unique key '%s' cannot wait for other jobs: such a job has no unique key"
+                            .formatted(name, Names.printable(key)));
         }
         NewJobFactory.requireStorable("unique key", key);
         names.reserved().requireFreeKey(key, options.metadata());
@@ -197,12 +207,11 @@ public final class DefaultJobs implements Jobs {
             }
             jobs.add(newJobs.create(nameOf(payload), payload, options));
         }
-        UUID batch = options.batch();
         if (jobs.size() <= BATCH || TransactionSynchronizationManager.isActualTransactionActive()) {
-            insert(jobs, batch);
+            insert(jobs, options);
         } else {
             // All or nothing, as in a transaction of the caller.
-            ownTransaction.executeWithoutResult(status -> insert(jobs, batch));
+            ownTransaction.executeWithoutResult(status -> insert(jobs, options));
         }
         jobs.stream()
                 .collect(Collectors.toMap(NewJob::name, Function.identity(), (first, other) -> first))
@@ -211,15 +220,18 @@ public final class DefaultJobs implements Jobs {
         return jobs.stream().map(job -> new EnqueuedJob(job.id(), true)).toList();
     }
 
-    private void insert(List<NewJob> jobs, @Nullable UUID batch) {
+    private void insert(List<NewJob> jobs, JobOptions options) {
+        UUID batch = options.batch();
         for (int from = 0; from < jobs.size(); from += BATCH) {
             List<NewJob> part = jobs.subList(from, Math.min(from + BATCH, jobs.size()));
-            if (batch == null) {
-                inCallersTransaction.insertAll(part);
-            } else if (!inCallersTransaction.insertAll(part, batch)) {
+            if (!inCallersTransaction.insertAll(part, batch, options.after()) && batch != null) {
                 throw new JobRejectedException("Batch %s is %s: no job can be added"
                         .formatted(batch, batchReports.find(batch).isPresent() ? "closed" : "unknown"));
             }
+        }
+        if (!options.after().jobs().isEmpty()) {
+            AfterCommit.run(
+                    () -> engine.announceWaiting(jobs.stream().map(NewJob::id).toList()));
         }
     }
 
@@ -306,8 +318,11 @@ public final class DefaultJobs implements Jobs {
             return null;
         }
         JobOptions options = callback.options();
-        if (options.uniqueKey() != null || options.batch() != null) {
-            throw new JobRejectedException("The callback of a batch has neither a unique key nor a batch of its own");
+        if (options.uniqueKey() != null
+                || options.batch() != null
+                || !options.after().jobs().isEmpty()) {
+            throw new JobRejectedException(
+                    "The callback of a batch cannot have a unique key, belong to a batch or wait for other jobs");
         }
         names.reserved().requireFreeMetadata(options.metadata());
         Object payload = callback.payload();
@@ -395,6 +410,7 @@ public final class DefaultJobs implements Jobs {
             if (batch != null) {
                 engine.batchChanged(batch);
             }
+            engine.cancelled(id);
             engine.announceCancelled(id);
         });
         return true;

@@ -8,14 +8,10 @@ import dev.forge.cluster.internal.job.store.JobBatchStore.Slice;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.job.JobPriority;
-import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Set;
 import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -25,27 +21,15 @@ import org.jspecify.annotations.Nullable;
  */
 final class JobBatchKeeper {
 
-    private static final Duration INTERVAL = Duration.ofMillis(20);
-    private static final Duration NOTHING_TO_CHECK = Duration.ofHours(1);
-
-    /** Checks take at most this part of the time. */
-    private static final int SHARE = 10;
-
     private static final int MOST_CHECKED = 500;
     private static final int MOST_UNSUCCESSFUL_CHECKED = 100;
 
     /** How many jobs of a batch one statement cancels or retries. */
     private static final int MOST_CHANGED = 1_000;
 
-    private final Node node;
     private final JobBatchStore batches;
     private final Announcer announcer;
-    private final NodeLoop loop = NodeLoop.of("check-batches", this::untilNext, this::check);
-
-    /** Batches to check, some of whose jobs may have ended. */
-    private final Set<UUID> unchecked = ConcurrentHashMap.newKeySet();
-
-    private volatile long notBefore;
+    private final FollowUps followUps;
     private @Nullable UUID lastUnended;
     private @Nullable UUID lastUnsuccessful;
 
@@ -60,45 +44,18 @@ final class JobBatchKeeper {
     }
 
     JobBatchKeeper(Node node, JobBatchStore batches, Announcer announcer) {
-        this.node = node;
         this.batches = batches;
         this.announcer = announcer;
-        this.notBefore = node.nanos();
+        this.followUps = new FollowUps("check-batches", node, this::check);
     }
 
     NodeLoop loop() {
-        return loop;
+        return followUps.loop();
     }
 
     /** Has a batch checked soon: a job of it has ended, or it was changed. */
     void changed(UUID batch) {
-        if (unchecked.add(batch)) {
-            loop.wake();
-        }
-    }
-
-    private Duration untilNext() {
-        return unchecked.isEmpty() ? NOTHING_TO_CHECK : Duration.ofNanos(Math.max(0, notBefore - node.nanos()));
-    }
-
-    /** Checks the batches that have changed, unless the last check has just ended. */
-    void check() {
-        if (unchecked.isEmpty() || !untilNext().isZero()) {
-            return;
-        }
-        List<UUID> next = unchecked.stream().limit(MOST_CHECKED).toList();
-        // Before the check: a job that ends meanwhile has its batch checked again.
-        next.forEach(unchecked::remove);
-        long start = node.nanos();
-        try {
-            check(next);
-        } catch (RuntimeException e) {
-            unchecked.addAll(next);
-            throw e;
-        } finally {
-            long end = node.nanos();
-            notBefore = end + Math.max(INTERVAL.toNanos(), SHARE * (end - start));
-        }
+        followUps.add(batch);
     }
 
     /** Checks the next batches that have not ended, and some of those with failed jobs. */
@@ -114,7 +71,7 @@ final class JobBatchKeeper {
         lastUnsuccessful = unsuccessful.last();
     }
 
-    private void check(Collection<UUID> ids) {
+    private void check(List<UUID> ids) {
         List<UUID> requested = batches.unfinished(ids);
         if (!requested.isEmpty()) {
             carryOut(requested);

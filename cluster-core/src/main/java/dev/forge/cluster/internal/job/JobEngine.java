@@ -9,6 +9,8 @@ import dev.forge.cluster.internal.job.handler.GuardedMonitor;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.store.JobBatchStore;
+import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.store.JobDependencyStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore.Recovered;
@@ -65,6 +67,9 @@ public final class JobEngine implements NodeComponent {
     /** The notification about changed limits. */
     static final String LIMITS = "limits";
 
+    /** The notification that a job waits for others. */
+    static final String WAITING = "waiting";
+
     private static final Logger log = GuardedLogger.of(JobEngine.class);
 
     private final Node node;
@@ -75,6 +80,7 @@ public final class JobEngine implements NodeComponent {
     private final JobSweeper sweeper;
     private final JobAnnouncements announcements;
     private final JobBatchKeeper batches;
+    private final JobDependencyKeeper dependencies;
     private final boolean working;
     private final @Nullable Worker worker;
     private final @Nullable OverloadProtection overload;
@@ -143,6 +149,8 @@ public final class JobEngine implements NodeComponent {
         this.stuckHandlers = worker == null ? new StuckHandlers(node::nanos) : worker.stuckHandlers();
         this.announcements = new JobAnnouncements(node, channel, dependencies.coordinator, this::wakeWorker);
         this.batches = new JobBatchKeeper(node, new JobBatchStore(schema, control), new BatchAnnouncer());
+        this.dependencies = new JobDependencyKeeper(
+                node, new JobDependencyStore(schema, control), () -> announce(JobPriority.NORMAL), batches::changed);
     }
 
     private boolean isWorker() {
@@ -209,6 +217,8 @@ public final class JobEngine implements NodeComponent {
             worker.checkCancelled(UUID.fromString(news.substring(CANCELLED.length())));
         } else if (news.equals(LIMITS) && worker != null) {
             worker.limitsChanged();
+        } else if (news.equals(WAITING)) {
+            dependencies.begun();
         }
     }
 
@@ -226,6 +236,7 @@ public final class JobEngine implements NodeComponent {
         loops.add(NodeLoop.cleanUp("clean-up-jobs", this::cleanUp));
         loops.add(announcements.loop());
         loops.add(batches.loop());
+        loops.add(dependencies.loop());
         if (worker != null) {
             loops.addAll(worker.loops());
         }
@@ -358,14 +369,27 @@ public final class JobEngine implements NodeComponent {
             worker.limitsChanged();
         }
         sweeper.sweep(() -> announce(JobPriority.NORMAL));
+        dependencies.refresh();
         if (node.elector().isLeader(Leadership.SCHEDULER)) {
             batches.sweep();
+            dependencies.sweep();
         }
     }
 
     /** Has a batch checked soon: a job of it has ended, or it was changed. */
     void batchChanged(UUID batch) {
         batches.changed(batch);
+    }
+
+    /** Releases jobs that wait for a job that was cancelled. */
+    void cancelled(UUID job) {
+        dependencies.ended(job);
+    }
+
+    /** Has jobs released that wait for others, from now on. */
+    void announceWaiting(Collection<UUID> jobs) {
+        jobs.forEach(dependencies::waiting);
+        notifications.send(WAITING);
     }
 
     /** Deletes finished jobs whose retention has passed. */
@@ -474,8 +498,12 @@ public final class JobEngine implements NodeComponent {
         }
 
         @Override
-        public void endedInBatch(UUID batch) {
-            batchChanged(batch);
+        public void ended(Claimed job) {
+            dependencies.ended(job.id());
+            UUID batch = job.batch();
+            if (batch != null) {
+                batches.changed(batch);
+            }
         }
     }
 

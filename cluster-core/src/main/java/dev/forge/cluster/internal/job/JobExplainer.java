@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.job;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.store.JobBatchReports;
+import dev.forge.cluster.internal.job.store.JobDependencyStore;
 import dev.forge.cluster.internal.job.store.JobLimitReports;
 import dev.forge.cluster.internal.job.store.JobLimitReports.LimitState;
 import dev.forge.cluster.internal.job.store.JobReports;
@@ -31,15 +32,19 @@ final class JobExplainer {
     /** A free worker would have claimed a job that has been due for so long. */
     private static final Duration LONG_OVERDUE = Duration.ofSeconds(2);
 
+    /** How many jobs a text names. */
+    private static final int MOST_NAMED = 10;
+
     private final Node node;
     private final JobEngine engine;
     private final JobHandlers handlers;
     private final JobReports reports;
     private final JobLimitReports limits;
     private final JobBatchReports batches;
+    private final JobDependencyStore dependencies;
 
     /** The queries that explanations are based on. */
-    record Reports(JobReports jobs, JobLimitReports limits, JobBatchReports batches) {}
+    record Reports(JobReports jobs, JobLimitReports limits, JobBatchReports batches, JobDependencyStore dependencies) {}
 
     JobExplainer(Node node, JobEngine engine, JobHandlers handlers, Reports reports) {
         this.node = node;
@@ -48,6 +53,7 @@ final class JobExplainer {
         this.reports = reports.jobs;
         this.limits = reports.limits;
         this.batches = reports.batches;
+        this.dependencies = reports.dependencies;
     }
 
     JobExplanation explain(UUID id) {
@@ -161,6 +167,12 @@ final class JobExplainer {
                                     batch.remaining(),
                                     batch.total(),
                                     batch.failed()));
+        }
+        if (job.id().equals(obstacles.waitsFor())) {
+            return new JobExplanation(
+                    Reason.WAITING_FOR_JOBS,
+                    "It runs after other jobs, of which at least these have not ended: %s."
+                            .formatted(dependencies.awaited(job.id(), MOST_NAMED)));
         }
         if (obstacles.waitsFor() != null) {
             return new JobExplanation(

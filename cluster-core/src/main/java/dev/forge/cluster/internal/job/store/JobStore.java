@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
+import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.UniquePolicy;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
@@ -125,16 +126,34 @@ public final class JobStore {
 
     /** Inserts jobs in the caller's transaction, with one statement or, if they are large, with a few. */
     public void insertAll(List<NewJob> jobs) {
-        inParts(jobs).forEach(part -> jdbc.update(schema.sql(INSERT_MANY), statement -> bindAll(statement, part, 1)));
+        insertAll(jobs, null, JobOptions.defaults().after());
     }
 
-    /** Inserts jobs of a batch in the caller's transaction; false if the batch is unknown or closed. */
-    public boolean insertAll(List<NewJob> jobs, UUID batch) {
+    /**
+     * Inserts jobs of a batch, or jobs that run after others, in the caller's transaction; false if the batch is unknown or closed.
+     *
+     * @param batch the batch; null: none
+     */
+    public boolean insertAll(List<NewJob> jobs, @Nullable UUID batch, JobOptions.After after) {
+        boolean waiting = !after.jobs().isEmpty();
+        String sql = batch == null
+                ? waiting ? INSERT_WAITING : INSERT_MANY
+                : waiting ? INSERT_WAITING_INTO_BATCH : INSERT_INTO_BATCH;
         return inParts(jobs).stream()
-                .allMatch(part -> jdbc.update(schema.sql(INSERT_INTO_BATCH), statement -> {
-                            statement.setObject(1, batch);
-                            statement.setInt(2, part.size());
-                            bindAll(statement, part, 3);
+                .allMatch(part -> jdbc.update(schema.sql(sql), statement -> {
+                            int next = 1;
+                            if (batch != null) {
+                                statement.setObject(next++, batch);
+                                statement.setInt(next++, part.size());
+                            }
+                            if (waiting) {
+                                Connection connection = statement.getConnection();
+                                statement.setBoolean(next++, after.anyway());
+                                statement.setArray(next++, SqlArrays.of(connection, "uuid", part, NewJob::id));
+                                statement.setArray(
+                                        next++, SqlArrays.of(connection, "uuid", List.copyOf(after.jobs()), id -> id));
+                            }
+                            bindAll(statement, part, next);
                         })
                         == part.size());
     }
@@ -146,6 +165,13 @@ public final class JobStore {
     private static final String INSERT_MANY = insertMany("", "", "", "");
     private static final String INSERT_INTO_BATCH =
             insertMany(JobBatchStore.ADDING, ", batch_id", ", batch.id", "CROSS JOIN batch");
+    private static final String INSERT_WAITING =
+            insertMany("WITH " + JobDependencyStore.ADDING.formatted(""), ", waits_for", ", d.id", "");
+    private static final String INSERT_WAITING_INTO_BATCH = insertMany(
+            JobBatchStore.ADDING + ", " + JobDependencyStore.ADDING.formatted("CROSS JOIN batch"),
+            ", batch_id, waits_for",
+            ", batch.id, d.id",
+            "CROSS JOIN batch");
 
     private static String insertMany(String with, String column, String value, String join) {
         return """

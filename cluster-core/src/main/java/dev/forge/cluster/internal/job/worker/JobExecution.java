@@ -21,7 +21,6 @@ import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.MDC;
@@ -99,9 +98,8 @@ final class JobExecution {
             if (results.isAwaited(running)) {
                 node.jobsReleased();
             }
-            UUID batch = running.claimed().batch();
-            if (batch != null && !running.isReturning()) {
-                node.endedInBatch(batch);
+            if (!running.isReturning()) {
+                node.ended(running.claimed());
             }
         } else {
             claims.cancelOrLose(running, "another node had taken it before its result was written");

@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.store.HandlerTransactionStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore;
+import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.store.JobFinishStore;
 import dev.forge.cluster.internal.job.store.JobLimitStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore;
@@ -75,8 +76,8 @@ public final class Worker implements NodeComponent {
         /** Called when jobs are pending that other nodes may run immediately: successors of a job, or claimed jobs that were returned. */
         default void jobsReleased() {}
 
-        /** Called when a job of a batch has ended. */
-        default void endedInBatch(UUID batch) {}
+        /** Called when a job has ended for good. */
+        default void ended(Claimed job) {}
     }
 
     /**

@@ -12,6 +12,7 @@ import dev.forge.cluster.internal.job.store.JobBatchStore.NewBatch;
 import dev.forge.cluster.internal.job.store.JobStore.NewJob;
 import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.JobBatchStatus;
+import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.List;
@@ -53,7 +54,8 @@ class JobBatchStoreTests extends JobStoreFixture {
 
     private List<UUID> add(NewBatch batch, int count) {
         List<NewJob> added = IntStream.range(0, count).mapToObj(n -> job("job")).toList();
-        assertThat(jobs.insertAll(added, batch.id())).isTrue();
+        assertThat(jobs.insertAll(added, batch.id(), JobOptions.defaults().after()))
+                .isTrue();
         return added.stream().map(NewJob::id).toList();
     }
 
@@ -183,8 +185,14 @@ class JobBatchStoreTests extends JobStoreFixture {
         NewBatch batch = open(null);
         batches.close(batch.id());
         assertThat(batches.close(batch.id())).isFalse();
-        assertThat(jobs.insertAll(List.of(job("job")), batch.id())).isFalse();
-        assertThat(jobs.insertAll(List.of(job("job")), UUID.randomUUID())).isFalse();
+        assertThat(jobs.insertAll(
+                        List.of(job("job")), batch.id(), JobOptions.defaults().after()))
+                .isFalse();
+        assertThat(jobs.insertAll(
+                        List.of(job("job")),
+                        UUID.randomUUID(),
+                        JobOptions.defaults().after()))
+                .isFalse();
         assertThat(batches.open(new NewBatch(UUID.randomUUID(), "child", batch.id(), null, null, null)))
                 .isFalse();
         assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs WHERE name = 'job'")

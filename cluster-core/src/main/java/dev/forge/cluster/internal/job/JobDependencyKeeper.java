@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.internal.job;
+
+import dev.forge.cluster.internal.job.store.JobDependencyStore;
+import dev.forge.cluster.internal.job.store.JobDependencyStore.Decided;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.NodeLoop;
+import java.util.List;
+import java.util.UUID;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Releases jobs that run after other jobs. A node that ends a job decides about those that wait for it, as long as any job waits for
+ * others. The leader of the scheduler role decides about all others in turns: a node may have crashed, or somebody changed a row.
+ */
+final class JobDependencyKeeper {
+
+    private static final int MOST_CHECKED = 500;
+
+    private final JobDependencyStore dependencies;
+    private final Runnable onReleased;
+    private final Consumer<UUID> onBatchChanged;
+    private final FollowUps followUps;
+
+    /** Whether any job waits for others; may be true for too long. */
+    private volatile boolean needed;
+
+    private @Nullable UUID last;
+
+    /** @param onReleased called if jobs may run */
+    JobDependencyKeeper(
+            Node node, JobDependencyStore dependencies, Runnable onReleased, Consumer<UUID> onBatchChanged) {
+        this.dependencies = dependencies;
+        this.onReleased = onReleased;
+        this.onBatchChanged = onBatchChanged;
+        this.followUps = new FollowUps("release-jobs", node, this::decide);
+    }
+
+    NodeLoop loop() {
+        return followUps.loop();
+    }
+
+    /** Has jobs that wait for this one decided about, if there may be any. */
+    void ended(UUID job) {
+        if (needed) {
+            followUps.add(job);
+        }
+    }
+
+    /** Has a job decided about that has begun to wait: the jobs that it waits for may have ended before. */
+    void waiting(UUID job) {
+        needed = true;
+        followUps.add(job);
+    }
+
+    /** Some job of the cluster has begun to wait. */
+    void begun() {
+        needed = true;
+    }
+
+    /** Reads whether any job waits for others. */
+    void refresh() {
+        needed = dependencies.exist();
+    }
+
+    /** Decides about the next jobs that wait. */
+    void sweep() {
+        List<UUID> next = dependencies.next(last, MOST_CHECKED);
+        if (!next.isEmpty()) {
+            decide(next);
+            dependencies.forgetOthers(next);
+        }
+        last = next.size() < MOST_CHECKED ? null : next.get(next.size() - 1);
+    }
+
+    private void decide(List<UUID> ids) {
+        boolean released = false;
+        for (Decided decided : dependencies.decide(ids)) {
+            released |= !decided.cancelled();
+            UUID batch = decided.batch();
+            if (decided.cancelled()) {
+                ended(decided.id());
+            }
+            if (decided.cancelled() && batch != null) {
+                onBatchChanged.accept(batch);
+            }
+        }
+        if (released) {
+            onReleased.run();
+        }
+    }
+}
