@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.workflow;
 
+import dev.forge.cluster.job.JobBatchStatus;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
@@ -151,6 +152,15 @@ public interface WorkflowContext {
      * @throws StepFailedException if the job does not complete
      */
     <T> T job(String name, @Nullable Object payload, Class<T> type, Step.@Nullable Compensation<T> compensation);
+
+    /**
+     * Waits until a batch of jobs has ended, which a step has opened. The batch must be closed, or it never ends.
+     *
+     * @param name the name of the wait, like that of a step
+     * @return how the batch ended: succeeded, failed or cancelled
+     * @throws StepFailedException if the batch is unknown
+     */
+    JobBatchStatus awaitBatch(String name, UUID batch);
 
     /**
      * Starts a run of another workflow and waits for its result. If this run is cancelled, the child is cancelled, too. If this run

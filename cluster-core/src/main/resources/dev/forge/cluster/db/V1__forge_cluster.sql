@@ -1120,7 +1120,7 @@ CREATE TABLE forge_workflow_steps (
     finished_at           timestamptz,
     PRIMARY KEY (run_id, position),
     CONSTRAINT forge_workflow_steps_kind CHECK
-        (kind IN ('step', 'sleep', 'signal', 'job', 'child', 'now', 'uuid', 'state')),
+        (kind IN ('step', 'sleep', 'signal', 'job', 'batch', 'child', 'now', 'uuid', 'state')),
     CONSTRAINT forge_workflow_steps_status CHECK
         (status IN ('waiting', 'retrying', 'completed', 'failed', 'timed_out', 'compensated', 'compensation_failed'))
 );
@@ -1131,7 +1131,7 @@ COMMENT ON COLUMN forge_workflow_steps.run_id IS 'Run of the step.';
 COMMENT ON COLUMN forge_workflow_steps.position IS 'Position in the history of the run.';
 COMMENT ON COLUMN forge_workflow_steps.name IS 'Name of the step. Replay checks it.';
 COMMENT ON COLUMN forge_workflow_steps.kind IS
-    'step (code), sleep, signal (wait for one), job (enqueue and await), child (run and await), now, uuid (recorded values) or state (saved with saveState).';
+    'step (code), sleep, signal (wait for one), job (enqueue and await), batch (await), child (run and await), now, uuid (recorded values) or state (saved with saveState).';
 COMMENT ON COLUMN forge_workflow_steps.status IS
     'waiting, retrying, completed, failed or timed_out; after compensation: compensated or compensation_failed.';
 COMMENT ON COLUMN forge_workflow_steps.attempts IS 'Number of attempts.';

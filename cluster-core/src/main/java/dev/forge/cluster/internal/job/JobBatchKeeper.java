@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.job;
 import dev.forge.cluster.internal.job.store.JobBatchStore;
 import dev.forge.cluster.internal.job.store.JobBatchStore.Changed;
 import dev.forge.cluster.internal.job.store.JobBatchStore.Slice;
+import dev.forge.cluster.internal.job.store.JobStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.job.JobPriority;
@@ -28,6 +29,7 @@ final class JobBatchKeeper {
     private static final int MOST_CHANGED = 1_000;
 
     private final JobBatchStore batches;
+    private final JobStore jobs;
     private final Announcer announcer;
     private final FollowUps followUps;
     private @Nullable UUID lastUnended;
@@ -43,8 +45,9 @@ final class JobBatchKeeper {
         void announceCancelled(UUID job);
     }
 
-    JobBatchKeeper(Node node, JobBatchStore batches, Announcer announcer) {
+    JobBatchKeeper(Node node, JobBatchStore batches, JobStore jobs, Announcer announcer) {
         this.batches = batches;
+        this.jobs = jobs;
         this.announcer = announcer;
         this.followUps = new FollowUps("check-batches", node, this::check);
     }
@@ -79,7 +82,8 @@ final class JobBatchKeeper {
         int released = 0;
         var parents = new HashSet<UUID>();
         for (Changed change : batches.settle(ids)) {
-            released += change.released();
+            // A run of a workflow may have begun to wait while the statement could not see that.
+            released += change.released() + jobs.freeSuccessorOf(change.id());
             UUID parent = change.parent();
             if (parent != null) {
                 parents.add(parent);

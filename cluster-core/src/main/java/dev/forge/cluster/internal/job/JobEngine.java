@@ -148,7 +148,8 @@ public final class JobEngine implements NodeComponent {
         this.overload = worker == null ? null : new OverloadProtection(node, worker);
         this.stuckHandlers = worker == null ? new StuckHandlers(node::nanos) : worker.stuckHandlers();
         this.announcements = new JobAnnouncements(node, channel, dependencies.coordinator, this::wakeWorker);
-        this.batches = new JobBatchKeeper(node, new JobBatchStore(schema, control), new BatchAnnouncer());
+        this.batches =
+                new JobBatchKeeper(node, new JobBatchStore(schema, control), stores.jobs(), new BatchAnnouncer());
         this.dependencies = new JobDependencyKeeper(
                 node, new JobDependencyStore(schema, control), () -> announce(JobPriority.NORMAL), batches::changed);
     }

@@ -10,6 +10,8 @@ import dev.forge.cluster.internal.workflow.store.StepRow;
 import dev.forge.cluster.internal.workflow.store.WorkflowJobs;
 import dev.forge.cluster.internal.workflow.store.WorkflowRunStore.NewRun;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
+import dev.forge.cluster.job.JobBatchInfo;
+import dev.forge.cluster.job.JobBatchStatus;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
@@ -31,7 +33,7 @@ import org.springframework.dao.ConcurrencyFailureException;
 import org.springframework.dao.DuplicateKeyException;
 
 /**
- * The jobs and child runs that an execution starts and waits for. They are started in the transaction that suspends the run; a
+ * The jobs and child runs that an execution starts and waits for, and the batches of jobs that it waits for. Jobs and children are started in the transaction that suspends the run; a
  * child is awaited through its job.
  */
 final class AwaitedJobs {
@@ -89,6 +91,21 @@ final class AwaitedJobs {
                             awaited.status() == JobStatus.COMPLETED,
                             awaited.result(),
                             "The job is %s: %s".formatted(awaited.status(), awaited.lastError()));
+        });
+    }
+
+    JobBatchStatus batch(String name, UUID batch) {
+        StepRow recorded = history.next("batch", name);
+        if (recorded == null) {
+            throw suspend(history.newRow("batch", name, "waiting"), batch, () -> {});
+        }
+        return result(recorded, JobBatchStatus.class, null, () -> {
+            JobBatchInfo awaited = engine.findBatch(ref(recorded)).orElse(null);
+            if (awaited == null) {
+                return new AwaitedState(true, false, null, "The batch is unknown");
+            }
+            boolean ended = awaited.endedAt() != null;
+            return new AwaitedState(ended, ended, history.toJson(awaited.status()), "");
         });
     }
 

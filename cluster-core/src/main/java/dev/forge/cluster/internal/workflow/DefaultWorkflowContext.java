@@ -4,12 +4,14 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.job.worker.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waiting;
 import dev.forge.cluster.internal.workflow.store.StepRow;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun.Signal;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
+import dev.forge.cluster.job.JobBatchStatus;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.WorkflowContext;
 import java.lang.reflect.Type;
@@ -93,6 +95,12 @@ final class DefaultWorkflowContext implements WorkflowContext {
     public <T> T job(
             String name, @Nullable Object payload, Class<T> type, Step.@Nullable Compensation<T> compensation) {
         return awaited.job(name, payload, type, compensation);
+    }
+
+    @Override
+    public JobBatchStatus awaitBatch(String name, UUID batch) {
+        Arguments.required("WorkflowContext.awaitBatch", "batch", batch);
+        return awaited.batch(name, batch);
     }
 
     @Override

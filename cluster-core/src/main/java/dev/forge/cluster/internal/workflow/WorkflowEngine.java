@@ -39,6 +39,7 @@ import dev.forge.cluster.internal.workflow.store.WorkflowRunStore.Wait;
 import dev.forge.cluster.internal.workflow.store.WorkflowSettings;
 import dev.forge.cluster.internal.workflow.store.WorkflowSignalStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
+import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.Outcome;
@@ -328,6 +329,10 @@ public final class WorkflowEngine implements NodeComponent {
         Optional<WorkflowInfo> child = reports.find(run);
         boolean open = child.isPresent() && !child.get().status().isFinal();
         return open && runs.failIfJobEnded(run) ? reports.find(run) : child;
+    }
+
+    Optional<JobBatchInfo> findBatch(UUID batch) {
+        return jobs.batch(batch).info();
     }
 
     Optional<JobInfo> findJob(UUID job) {

@@ -11,7 +11,11 @@ import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.internal.workflow.store.WorkflowJobs;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
+import dev.forge.cluster.job.JobBatchOptions;
+import dev.forge.cluster.job.JobBatchStatus;
+import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobRejectedException;
+import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -27,6 +31,7 @@ import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
 /** Jobs and child runs that a run starts and waits for. */
@@ -55,6 +60,45 @@ class WorkflowChildTests extends WorkflowFixture {
         UUID run = one.workflows().start("parent", null);
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
         assertThat(one.workflows().result(run, Integer.class)).contains(30);
+    }
+
+    @Test
+    void run_waits_for_a_batch_of_jobs_and_learns_how_it_ended() {
+        var jobs = new AtomicReference<Jobs>();
+        flows.work = work -> {
+            work.sweep = Duration.ofMinutes(1);
+            work.on("good", context -> {});
+            work.on("bad", context -> {
+                throw new PermanentJobFailure("bad");
+            });
+        };
+        flows.on("import", String.class, (wf, input) -> {
+            UUID batch = wf.step(
+                    "open",
+                    UUID.class,
+                    () -> jobs.get().batch(JobBatchOptions.named("import")).id());
+            wf.step("fill", () -> {
+                for (int i = 0; i < 20; i++) {
+                    jobs.get()
+                            .enqueueNamed(
+                                    (String) input, null, JobOptions.defaults().withBatch(batch));
+                }
+                jobs.get().batch(batch).close();
+            });
+            return wf.awaitBatch("imported", batch);
+        });
+        flows.on("unknown", wf -> wf.awaitBatch("imported", wf.id()));
+        Member one = flows.start("one");
+        jobs.set(one.member().jobs());
+
+        UUID good = one.workflows().start("import", "good");
+        UUID bad = one.workflows().start("import", "bad");
+        one.ended(good);
+        assertThat(one.workflows().result(good, JobBatchStatus.class)).contains(JobBatchStatus.SUCCEEDED);
+        one.ended(bad);
+        assertThat(one.workflows().result(bad, JobBatchStatus.class)).contains(JobBatchStatus.FAILED);
+        WorkflowInfo unknown = one.ended(one.workflows().start("unknown", null));
+        assertThat(unknown.lastError()).contains("The batch is unknown");
     }
 
     @Test

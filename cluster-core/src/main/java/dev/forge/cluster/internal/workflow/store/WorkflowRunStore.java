@@ -281,13 +281,24 @@ public final class WorkflowRunStore {
         return time == null ? null : time.atOffset(ZoneOffset.UTC);
     }
 
-    private boolean hasEnded(UUID job) {
+    /** Returns whether a job or a batch of jobs has ended. */
+    private boolean hasEnded(UUID awaited) {
+        return hasJobEnded(awaited).or(() -> hasBatchEnded(awaited)).orElse(true);
+    }
+
+    private Optional<Boolean> hasBatchEnded(UUID batch) {
+        return client.sql(schema.sql("SELECT ended_at IS NOT NULL FROM ~.forge_job_batches WHERE id = ? FOR SHARE"))
+                .param(batch)
+                .query(Boolean.class)
+                .optional();
+    }
+
+    private Optional<Boolean> hasJobEnded(UUID job) {
         return client.sql(schema.sql("SELECT status FROM ~.forge_jobs WHERE id = ? FOR SHARE"))
                 .param(job)
                 .query(String.class)
                 .optional()
-                .map(status -> EnumText.parse(JobStatus.class, status).isFinal())
-                .orElse(true);
+                .map(status -> EnumText.parse(JobStatus.class, status).isFinal());
     }
 
     // End ---------------------------------------------------------------------------------------------------
