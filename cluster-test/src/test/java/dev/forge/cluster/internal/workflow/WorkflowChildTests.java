@@ -87,7 +87,7 @@ class WorkflowChildTests extends WorkflowFixture {
             });
             return wf.awaitBatch("imported", batch);
         });
-        flows.on("unknown", wf -> wf.awaitBatch("imported", wf.id()));
+        flows.on("unknown", wf -> wf.awaitBatch("imported", new UUID(0, 1)));
         Member one = flows.start("one");
         jobs.set(one.member().jobs());
 
