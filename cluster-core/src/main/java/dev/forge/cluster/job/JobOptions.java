@@ -30,8 +30,7 @@ public final class JobOptions {
     private final @Nullable Instant at;
     private final @Nullable Integer priority;
     private final @Nullable String capability;
-    private final @Nullable String uniqueKey;
-    private final UniquePolicy uniquePolicy;
+    private final Uniqueness uniqueness;
     private final @Nullable Integer maxAttempts;
     private final @Nullable String group;
     private final @Nullable UUID batch;
@@ -43,13 +42,23 @@ public final class JobOptions {
         this.at = draft.at;
         this.priority = draft.priority;
         this.capability = draft.capability;
-        this.uniqueKey = draft.uniqueKey;
-        this.uniquePolicy = draft.uniquePolicy;
+        this.uniqueness = draft.uniqueness;
         this.maxAttempts = draft.maxAttempts;
         this.group = draft.group;
         this.batch = draft.batch;
         this.after = draft.after;
         this.metadata = draft.metadata;
+    }
+
+    /** The unique key of a job and what it means for further calls. */
+    private record Uniqueness(
+            @Nullable String key,
+            UniquePolicy policy,
+            @Nullable Duration window,
+            @Nullable Duration debounceDelay,
+            @Nullable Duration debounceMax) {
+
+        static final Uniqueness NONE = new Uniqueness(null, UniquePolicy.KEEP, null, null, null);
     }
 
     /** A copy while it is being changed. */
@@ -59,8 +68,7 @@ public final class JobOptions {
         private @Nullable Instant at;
         private @Nullable Integer priority;
         private @Nullable String capability;
-        private @Nullable String uniqueKey;
-        private UniquePolicy uniquePolicy = UniquePolicy.KEEP;
+        private Uniqueness uniqueness = Uniqueness.NONE;
         private @Nullable Integer maxAttempts;
         private @Nullable String group;
         private @Nullable UUID batch;
@@ -74,8 +82,7 @@ public final class JobOptions {
         draft.at = at;
         draft.priority = priority;
         draft.capability = capability;
-        draft.uniqueKey = uniqueKey;
-        draft.uniquePolicy = uniquePolicy;
+        draft.uniqueness = uniqueness;
         draft.maxAttempts = maxAttempts;
         draft.group = group;
         draft.batch = batch;
@@ -134,10 +141,55 @@ public final class JobOptions {
     public JobOptions withUniqueKey(Object key, UniquePolicy policy) {
         required("withUniqueKey", "key", key);
         required("withUniqueKey", "policy", policy);
-        return with(draft -> {
-            draft.uniqueKey = key.toString();
-            draft.uniquePolicy = policy;
-        });
+        return with(draft -> draft.uniqueness = new Uniqueness(
+                key.toString(), policy, uniqueness.window, uniqueness.debounceDelay, uniqueness.debounceMax));
+    }
+
+    /**
+     * Allows at most one job of the {@linkplain #withUniqueKey(Object) unique key} within that time (a throttle). The window opens when
+     * the job is enqueued. Until its end, calls with the same name, key and this option return the id of that job, also after the job
+     * has completed and after its row was deleted. A rollback of the transaction that enqueued the job removes its window.
+     *
+     * <ul>
+     *   <li>The window ends early if the job fails permanently, is cancelled or is abandoned: it has not done its work.
+     *   <li>If calls for one key use different windows, the shorter one counts.
+     *   <li>The rules of the key hold, too: if the job is still active when its window ends, a call returns the active job, and the
+     *       next window opens with the next job. With {@link UniquePolicy#REPLACE} a call overwrites a job that is pending; once the
+     *       job has started, further calls in the window change nothing.
+     *   <li>Calls without this option neither open a window nor obey one.
+     * </ul>
+     *
+     * <p>{@link Jobs} rejects a window without a unique key or together with {@link #withDebounce}.
+     *
+     * @param window between one millisecond and 366 days, by the database's clock
+     */
+    public JobOptions withUniqueFor(Duration window) {
+        required("withUniqueFor", "window", window);
+        return with(draft -> draft.uniqueness = new Uniqueness(
+                uniqueness.key, uniqueness.policy, window, uniqueness.debounceDelay, uniqueness.debounceMax));
+    }
+
+    /**
+     * Starts the job when no call with its name and {@linkplain #withUniqueKey(Object) unique key} has been made for {@code delay}, at
+     * the latest {@code max} after the first call. Each call moves the start of the pending job to {@code delay} from now and replaces
+     * its payload and options: the latest call wins, whatever the {@link UniquePolicy}. If the job has already been claimed or runs,
+     * the call creates a new job, which waits for the end of the running one as with {@link UniquePolicy#REPLACE}. So no call is
+     * lost. With {@code max} equal to {@code delay}, calls replace the payload but never move the start.
+     *
+     * <p>A job that waits for its next attempt counts as pending: it starts at the latest {@code max} after the start of its last
+     * attempt, with all attempts.
+     *
+     * <p>{@link Jobs} rejects a debounce without a unique key, or together with {@link #withDelay}, {@link #withTime} or {@link
+     * #withUniqueFor}.
+     *
+     * @param delay at least one millisecond, by the database's clock
+     * @param max not shorter than {@code delay}, at most 366 days
+     */
+    public JobOptions withDebounce(Duration delay, Duration max) {
+        required("withDebounce", "delay", delay);
+        required("withDebounce", "max", max);
+        return with(draft ->
+                draft.uniqueness = new Uniqueness(uniqueness.key, uniqueness.policy, uniqueness.window, delay, max));
     }
 
     /** Sets the number of attempts before the job has failed. */
@@ -251,12 +303,27 @@ public final class JobOptions {
 
     /** See {@link #withUniqueKey(Object)}. */
     public @Nullable String uniqueKey() {
-        return uniqueKey;
+        return uniqueness.key;
     }
 
     /** See {@link #withUniqueKey(Object, UniquePolicy)}. */
     public UniquePolicy uniquePolicy() {
-        return uniquePolicy;
+        return uniqueness.policy;
+    }
+
+    /** See {@link #withUniqueFor}. */
+    public @Nullable Duration uniqueFor() {
+        return uniqueness.window;
+    }
+
+    /** See {@link #withDebounce}. Null if and only if {@link #debounceMax} is null. */
+    public @Nullable Duration debounceDelay() {
+        return uniqueness.debounceDelay;
+    }
+
+    /** See {@link #withDebounce}. */
+    public @Nullable Duration debounceMax() {
+        return uniqueness.debounceMax;
     }
 
     /** See {@link #withMaxAttempts}. */

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.springframework.core.ParameterizedTypeReference;
 
@@ -43,7 +44,7 @@ public interface Jobs {
     /**
      * Enqueues a job.
      *
-     * @return the new job, or the active job with the same unique key
+     * @return the new job, or the active job with the same unique key, or the job of its {@linkplain JobOptions#withUniqueFor window}
      * @throws JobRejectedException if the job cannot be enqueued; the message says why
      */
     EnqueuedJob enqueue(Object payload, JobOptions options);
@@ -73,6 +74,16 @@ public interface Jobs {
      * @return the jobs in the order of the payloads
      */
     List<EnqueuedJob> enqueueAll(Collection<?> payloads, JobOptions options);
+
+    /**
+     * Enqueues many jobs in one transaction, each with its own options, for example a unique key. Jobs with unique keys are enqueued in
+     * the order of names and keys, so that concurrent calls cannot deadlock. If several of them have the same key, the order of the
+     * payloads decides.
+     *
+     * @param options returns the options of a payload
+     * @return the jobs in the order of the payloads
+     */
+    <T> List<EnqueuedJob> enqueueAll(Collection<T> payloads, Function<? super T, JobOptions> options);
 
     /**
      * Opens a batch, to which jobs are added with {@link JobOptions#withBatch}. Its callbacks are inserted with it and wait for it.

@@ -4,8 +4,8 @@
 --   psql -v ON_ERROR_STOP=1 -1 -c 'SET search_path TO my_schema' -f V1__forge_cluster.sql
 -- It creates all objects in the first schema of the search path. Run it in one transaction.
 --
--- Contents: versions, settings, nodes, leaders, locks, one-time state, start-up actions, jobs, limits and groups of jobs, crons,
--- daemons, workflows, rate limits, functions for other roles, views for operators, rights.
+-- Contents: versions, settings, nodes, leaders, locks, one-time state, start-up actions, jobs, windows of unique keys, limits and groups
+-- of jobs, crons, daemons, workflows, rate limits, functions for other roles, views for operators, rights.
 --
 -- Conventions:
 -- * The database clock decides: all times are written with now() or clock_timestamp().
@@ -520,6 +520,127 @@ COMMENT ON COLUMN forge_job_dependencies.job_id IS 'Job that waits.';
 COMMENT ON COLUMN forge_job_dependencies.after_id IS 'Job that must end first. If it does not exist, it has completed.';
 COMMENT ON COLUMN forge_job_dependencies.anyway IS
     'Whether the job runs even if the other one fails or is cancelled. False: it is cancelled, too.';
+
+-- Windows of unique keys ---------------------------------------------------------------------------------------------------------------
+
+-- Not in forge_jobs: a window outlives the row of its job.
+CREATE TABLE forge_job_windows (
+    name       forge_job_name NOT NULL,
+    unique_key forge_job_key NOT NULL,
+    job_id     uuid NOT NULL,
+    opened_at  timestamptz NOT NULL,
+    ends_at    timestamptz NOT NULL,
+    PRIMARY KEY (name, unique_key)
+);
+-- Windows that have ended are deleted.
+CREATE INDEX forge_job_windows_end ON forge_job_windows (ends_at);
+COMMENT ON TABLE forge_job_windows IS
+    'Windows (JobOptions.withUniqueFor) in which no second job with the same name and key is enqueued. To end a window, delete its row.';
+COMMENT ON COLUMN forge_job_windows.name IS 'Name of the job.';
+COMMENT ON COLUMN forge_job_windows.unique_key IS 'Unique key of the job.';
+COMMENT ON COLUMN forge_job_windows.job_id IS
+    'Job that was enqueued in the window. Its row may have been deleted. The window ends early if the job is failed, cancelled or abandoned.';
+COMMENT ON COLUMN forge_job_windows.opened_at IS 'Time at which the job was enqueued.';
+COMMENT ON COLUMN forge_job_windows.ends_at IS 'End of the window.';
+
+-- One function for nodes and for forge_enqueue: a window and its job are written together, also if the caller has no transaction.
+-- The locks are taken in one order, the window before the job, so calls for one key cannot deadlock. Callers with several keys sort
+-- them. A call that finds a window open takes no lock. Under READ COMMITTED each statement sees what was committed before it began,
+-- and a statement that met an uncommitted row of another caller is repeated. Under REPEATABLE READ and SERIALIZABLE such a row is a
+-- serialization failure.
+DO $create$
+BEGIN
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_enqueue_unique(
+            new_id uuid, new_name text, new_payload jsonb, new_priority int, new_capability text, not_before timestamptz,
+            delay interval, new_max_attempts int, new_metadata jsonb, new_key text, new_bytes int, new_group text,
+            replaces boolean, unique_for interval, debounce_max interval)
+        RETURNS uuid LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
+        AS $forge_enqueue_unique$
+        DECLARE
+            overwrites CONSTANT boolean := replaces OR debounce_max IS NOT NULL;
+            opened boolean := false;
+            is_first boolean;
+            running uuid;
+            result uuid;
+        BEGIN
+            LOOP
+                IF overwrites THEN
+                    -- A job that waits for another one comes first: that other one may be pending again.
+                    FOREACH is_first IN ARRAY ARRAY[false, true] LOOP
+                        UPDATE %1$I.forge_jobs j
+                        SET payload = new_payload, priority = new_priority, worker_capability = new_capability,
+                            scheduled_at = CASE
+                                WHEN debounce_max IS NULL THEN greatest(not_before, clock_timestamp() + delay)
+                                -- A time in the past would put the job ahead of all others.
+                                ELSE greatest(clock_timestamp(), least(clock_timestamp() + delay,
+                                    coalesce(j.started_at, j.created_at) + debounce_max)) END,
+                            max_attempts = new_max_attempts, metadata = new_metadata, body_bytes = new_bytes,
+                            job_group = new_group, attempts = 0, recoveries = 0, progress = NULL, checkpoint = NULL,
+                            checkpoint_bytes = NULL, last_error = NULL, attempt_history = NULL
+                        WHERE j.name = new_name AND j.unique_key = new_key AND j.status = 'pending'
+                          AND (j.waits_for IS NULL) = is_first
+                        RETURNING j.id INTO result;
+                        EXIT WHEN FOUND;
+                    END LOOP;
+                ELSE
+                    SELECT j.id INTO result FROM %1$I.forge_jobs j
+                    WHERE j.name = new_name AND j.unique_key = new_key AND j.status IN ('pending', 'claimed', 'running')
+                    ORDER BY j.waits_for NULLS FIRST LIMIT 1;
+                END IF;
+                EXIT WHEN result IS NOT NULL;
+
+                IF unique_for IS NOT NULL AND NOT opened THEN
+                    SELECT w.job_id INTO result FROM %1$I.forge_job_windows w
+                    WHERE w.name = new_name AND w.unique_key = new_key
+                      AND least(w.ends_at, w.opened_at + unique_for) > clock_timestamp()
+                      AND NOT EXISTS (SELECT FROM %1$I.forge_jobs j
+                                      WHERE j.id = w.job_id AND j.status IN ('failed', 'cancelled', 'abandoned'));
+                    EXIT WHEN FOUND;
+                    -- Finds no row if a concurrent caller has opened the window since.
+                    INSERT INTO %1$I.forge_job_windows AS w (name, unique_key, job_id, opened_at, ends_at)
+                    VALUES (new_name, new_key, new_id, clock_timestamp(), clock_timestamp() + unique_for)
+                    ON CONFLICT ON CONSTRAINT forge_job_windows_pkey DO UPDATE
+                    SET job_id = EXCLUDED.job_id, opened_at = EXCLUDED.opened_at, ends_at = EXCLUDED.ends_at
+                    WHERE least(w.ends_at, w.opened_at + unique_for) <= clock_timestamp()
+                       OR EXISTS (SELECT FROM %1$I.forge_jobs j
+                                  WHERE j.id = w.job_id AND j.status IN ('failed', 'cancelled', 'abandoned'));
+                    opened := FOUND;
+                    CONTINUE WHEN NOT opened;
+                END IF;
+
+                running := NULL;
+                FOR attempt IN 1..2 LOOP
+                    INSERT INTO %1$I.forge_jobs
+                        (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, unique_key, waits_for,
+                         body_bytes, job_group)
+                    VALUES (new_id, new_name, new_payload, new_priority, new_capability,
+                            greatest(not_before, clock_timestamp() + delay), new_max_attempts, new_metadata, new_key, running,
+                            new_bytes, new_group)
+                    ON CONFLICT DO NOTHING;
+                    IF FOUND THEN
+                        RETURN new_id;
+                    END IF;
+                    EXIT WHEN NOT overwrites;
+                    SELECT j.id INTO running FROM %1$I.forge_jobs j
+                    WHERE j.name = new_name AND j.unique_key = new_key AND j.waits_for IS NULL AND j.status IN ('claimed', 'running');
+                    -- The job has ended or is pending again.
+                    EXIT WHEN NOT FOUND;
+                END LOOP;
+            END LOOP;
+            IF opened THEN
+                -- Another job got the key meanwhile.
+                UPDATE %1$I.forge_job_windows w SET job_id = result WHERE w.name = new_name AND w.unique_key = new_key;
+            END IF;
+            RETURN result;
+        END
+        $forge_enqueue_unique$
+    $function$, pg_catalog.current_schema());
+END
+$create$;
+COMMENT ON FUNCTION forge_enqueue_unique(
+    uuid, text, jsonb, int, text, timestamptz, interval, int, jsonb, text, int, text, boolean, interval, interval) IS
+    'Enqueues a job whose unique key has a window or a debounce, and returns its id or that of the existing job. For the nodes of the cluster and forge_enqueue.';
 
 -- Limits and groups of jobs --------------------------------------------------------------------------------------------------------------
 
@@ -1276,7 +1397,8 @@ BEGIN
         CREATE FUNCTION forge_enqueue(
             name text, payload jsonb DEFAULT '{}', priority int DEFAULT 50, capability text DEFAULT NULL,
             scheduled_at timestamptz DEFAULT now(), unique_key text DEFAULT NULL, max_attempts int DEFAULT NULL,
-            job_group text DEFAULT NULL)
+            job_group text DEFAULT NULL, unique_for interval DEFAULT NULL, debounce interval DEFAULT NULL,
+            debounce_max interval DEFAULT NULL)
         RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $forge_enqueue$
         DECLARE
             -- UUID of version 7: ids that begin with the time keep the index compact.
@@ -1323,6 +1445,21 @@ BEGIN
                     THEN 'scheduled_at must lie between 1970-01-01 and 3000-01-01'
                 WHEN payload IS NULL
                     THEN 'payload must not be NULL; leave it out if there is none'
+                WHEN unique_for IS NOT NULL AND unique_key IS NULL
+                    THEN 'unique_for needs a unique_key'
+                WHEN unique_for NOT BETWEEN interval '1 millisecond' AND interval '366 days'
+                    THEN format('unique_for %%s must lie between 1 millisecond and 366 days', unique_for)
+                WHEN num_nulls(debounce, debounce_max) = 1
+                    THEN 'debounce and debounce_max need each other'
+                WHEN debounce IS NOT NULL AND unique_key IS NULL
+                    THEN 'debounce needs a unique_key'
+                WHEN debounce < interval '1 millisecond' OR debounce_max > interval '366 days' OR debounce > debounce_max
+                    THEN format('debounce %%s must lie between 1 millisecond and debounce_max (%%s), which must not exceed 366 days',
+                                debounce, debounce_max)
+                WHEN debounce IS NOT NULL AND unique_for IS NOT NULL
+                    THEN 'debounce and unique_for exclude each other'
+                WHEN debounce IS NOT NULL AND scheduled_at > clock_timestamp()
+                    THEN 'debounce and scheduled_at exclude each other'
             END;
             -- A value that was read from a table may be compressed, and 848 compressed bytes can print as 393 MB. The operator #> with
             -- an empty path returns the same value uncompressed; only then pg_column_size is the size that the checks below need.
@@ -1356,6 +1493,14 @@ BEGIN
                 RAISE EXCEPTION 'forge_enqueue: job %% rejected: %%', quote_nullable(left(name, 100)), problem
                     USING ERRCODE = 'check_violation';
             END IF;
+            IF unique_for IS NOT NULL OR debounce IS NOT NULL THEN
+                -- In seconds: a day would have 23 hours where the clocks of the session change.
+                RETURN %1$I.forge_enqueue_unique(
+                    new_id, name, payload, priority, capability, scheduled_at,
+                    coalesce(extract(epoch FROM debounce), 0) * interval '1 second', max_attempts, '{}', unique_key,
+                    (bytes + 2)::int, job_group, false, extract(epoch FROM unique_for) * interval '1 second',
+                    extract(epoch FROM debounce_max) * interval '1 second');
+            END IF;
             LOOP
                 INSERT INTO %1$I.forge_jobs AS j
                     (id, name, payload, priority, worker_capability, scheduled_at, unique_key, max_attempts, body_bytes, job_group)
@@ -1378,9 +1523,9 @@ BEGIN
     $function$, pg_catalog.current_schema());
 END
 $create$;
-REVOKE ALL ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int, text) FROM PUBLIC;
-COMMENT ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int, text) IS
-    'Enqueues a job and returns its id, or the id of the active job with the same name and unique key. Runs with the rights of its owner: a role that enqueues needs EXECUTE only.';
+REVOKE ALL ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int, text, interval, interval, interval) FROM PUBLIC;
+COMMENT ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int, text, interval, interval, interval) IS
+    'Enqueues a job and returns its id, or the id of the active job with the same name and unique key, or that of its window (unique_for). Runs with the rights of its owner: a role that enqueues needs EXECUTE only.';
 
 -- Views for operators ----------------------------------------------------------------------------------------------------------------
 

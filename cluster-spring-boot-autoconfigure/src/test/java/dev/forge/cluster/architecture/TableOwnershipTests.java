@@ -35,6 +35,7 @@ class TableOwnershipTests {
             Map.entry("forge_job_limits", "job"),
             Map.entry("forge_job_weights", "job"),
             Map.entry("forge_job_rates", "job"),
+            Map.entry("forge_job_windows", "job"),
             Map.entry("forge_crons", "cron"),
             Map.entry("forge_cron_runs", "cron"),
             Map.entry("forge_cron_sets", "cron"),

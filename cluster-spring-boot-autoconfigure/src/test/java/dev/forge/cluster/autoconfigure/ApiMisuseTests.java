@@ -54,6 +54,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.function.BiConsumer;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
@@ -510,7 +511,8 @@ class ApiMisuseTests {
             isNull("Jobs.enqueueNamed", "name", () -> jobs.enqueueNamed(null, "x"));
             isNull("Jobs.enqueueNamed", "options", () -> jobs.enqueueNamed("order", null, null));
             isNull("Jobs.enqueueAll", "payloads", () -> jobs.enqueueAll(null));
-            isNull("Jobs.enqueueAll", "options", () -> jobs.enqueueAll(List.of(), null));
+            isNull("Jobs.enqueueAll", "options", () -> jobs.enqueueAll(List.of(), (JobOptions) null));
+            isNull("Jobs.enqueueAll", "options", () -> jobs.enqueueAll(List.of(), (Function<Object, JobOptions>) null));
             isNull("Jobs.enqueueAll", "payloads[1]", () -> jobs.enqueueAll(Arrays.asList(new Order("x"), null)));
             isNull("Jobs.find", "id", () -> jobs.find(null));
             isNull("Jobs.result", "id", () -> jobs.result(null, String.class));

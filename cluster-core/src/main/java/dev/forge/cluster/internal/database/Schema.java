@@ -51,6 +51,7 @@ public final class Schema {
             "forge_job_pauses",
             "forge_job_rates",
             "forge_job_weights",
+            "forge_job_windows",
             "forge_jobs",
             "forge_leader_leases",
             "forge_leaders",

@@ -8,7 +8,6 @@ import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.store.JobBatchReports;
 import dev.forge.cluster.internal.job.store.JobBatchStore;
-import dev.forge.cluster.internal.job.store.JobBatchStore.NewBatch;
 import dev.forge.cluster.internal.job.store.JobDependencyStore;
 import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.job.store.JobLimitReports;
@@ -18,7 +17,6 @@ import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.job.store.JobStore;
 import dev.forge.cluster.internal.job.store.JobStore.Cancelled;
 import dev.forge.cluster.internal.job.store.JobStore.NewJob;
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
@@ -39,7 +37,6 @@ import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.job.UniquePolicy;
 import java.lang.reflect.Type;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -48,21 +45,12 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Function;
-import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
 import org.springframework.core.ParameterizedTypeReference;
-import org.springframework.dao.DataAccessException;
-import org.springframework.transaction.support.TransactionOperations;
-import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /** {@link Jobs} on {@code forge_jobs}. */
 public final class DefaultJobs implements Jobs {
-
-    private static final Logger log = GuardedLogger.of(DefaultJobs.class);
-
-    private static final int BATCH = 1_000;
 
     private static final int MOST_LISTED = 1_000;
 
@@ -73,18 +61,18 @@ public final class DefaultJobs implements Jobs {
     private final JobHandlers handlers;
     private final DataSource application;
     private final JobStore inCallersTransaction;
-    private final TransactionOperations ownTransaction;
     private final JobStore control;
     private final JobReports reports;
     private final JobListReports lists;
     private final PayloadJson json;
     private final JobKeeping keeping;
     private final JobLimitStore limits;
-    private final JobBatchStore batches;
-    private final JobBatchReports batchReports;
-    private final JobIds ids;
     private final RegisteredJobNames names;
     private final NewJobFactory newJobs;
+    private final JobEnqueuer enqueuer;
+    private final JobBatchStore batches;
+    private final JobBatchReports batchReports;
+    private final JobBatchOpener batchOpener;
     private final JobExplainer explainer;
 
     /**
@@ -103,7 +91,6 @@ public final class DefaultJobs implements Jobs {
         Schema schema = node.resources().schema();
         this.application = dependencies.application;
         this.inCallersTransaction = new JobStore(schema, application);
-        this.ownTransaction = inCallersTransaction.transaction();
         this.reports = new JobReports(schema, application);
         this.lists = new JobListReports(schema, application);
         this.control = new JobStore(schema, dependencies.control);
@@ -111,10 +98,13 @@ public final class DefaultJobs implements Jobs {
         this.limits = new JobLimitStore(schema, dependencies.control);
         this.names = new RegisteredJobNames(node, handlers, dependencies.control);
         this.json = new PayloadJson(dependencies.engine.codec(), dependencies.engine.maxBytes());
+        var ids = new JobIds(node.clock());
+        this.newJobs = new NewJobFactory(handlers, dependencies.engine.monitor(), json, ids);
         this.batches = new JobBatchStore(schema, application);
         this.batchReports = new JobBatchReports(schema, application);
-        this.ids = new JobIds(node.clock());
-        this.newJobs = new NewJobFactory(handlers, dependencies.engine.monitor(), json, ids);
+        this.batchOpener = new JobBatchOpener(
+                names, newJobs, ids, new JobBatchOpener.Stores(inCallersTransaction, batches, batchReports));
+        this.enqueuer = new JobEnqueuer(engine, names, newJobs, schema, dependencies);
         this.explainer = new JobExplainer(
                 node,
                 engine,
@@ -133,7 +123,7 @@ public final class DefaultJobs implements Jobs {
         Arguments.required("Jobs.enqueue", "payload", payload);
         Arguments.required("Jobs.enqueue", "options", options);
         requireReady("Jobs.enqueue");
-        return add(nameOf(payload), payload, options);
+        return enqueuer.enqueue(new JobEnqueuer.Request(nameOf(payload), payload, options));
     }
 
     @Override
@@ -142,7 +132,7 @@ public final class DefaultJobs implements Jobs {
         Arguments.required("Jobs.enqueueNamed", "options", options);
         requireReady("Jobs.enqueueNamed");
         names.requireRegistered(name);
-        return add(name, payload, options);
+        return enqueuer.enqueue(new JobEnqueuer.Request(name, payload, options));
     }
 
     /** Checks what every call needs: the right to change data, a transaction that may write, and all handlers. */
@@ -156,40 +146,6 @@ public final class DefaultJobs implements Jobs {
         CallerTransaction.requireWritable(call, application);
     }
 
-    private EnqueuedJob add(String name, @Nullable Object payload, JobOptions options) {
-        NewJob job = newJobs.create(name, payload, options);
-        String key = options.uniqueKey();
-        UUID batch = options.batch();
-        if (key == null) {
-            names.reserved().requireFreeMetadata(options.metadata());
-            if (batch == null && options.after().jobs().isEmpty()) {
-                inCallersTransaction.insert(job);
-            } else {
-                insert(List.of(job), options);
-            }
-            announce(job, null);
-            return new EnqueuedJob(job.id(), true);
-        }
-        if (batch != null) {
-            // The job with that key, which may be in another batch or in none, would be missing in this one.
-            throw new JobRejectedException(
-                    "Job '%s' with the unique key '%s' cannot be added to batch %s: a job of a batch has no unique key"
-                            .formatted(name, Names.printable(key), batch));
-        }
-        if (!options.after().jobs().isEmpty()) {
-            throw new JobRejectedException(
-                    "Job '%s' with the unique key '%s' cannot wait for other jobs: such a job has no unique key"
-                            .formatted(name, Names.printable(key)));
-        }
-        NewJobFactory.requireStorable("unique key", key);
-        names.reserved().requireFreeKey(key, options.metadata());
-        names.reserved().requireFreeMetadata(options.metadata());
-        UUID id = inCallersTransaction.insertUnique(job, key, options.uniquePolicy());
-        boolean created = id.equals(job.id());
-        announce(job, options.uniquePolicy() == UniquePolicy.REPLACE && created ? id : null);
-        return new EnqueuedJob(id, created);
-    }
-
     @Override
     public List<EnqueuedJob> enqueueAll(Collection<?> payloads, JobOptions options) {
         Arguments.required("Jobs.enqueueAll", "payloads", payloads);
@@ -199,64 +155,28 @@ public final class DefaultJobs implements Jobs {
             throw new JobRejectedException(
                     "enqueueAll with the unique key '%s' would enqueue one job only".formatted(options.uniqueKey()));
         }
-        names.reserved().requireFreeMetadata(options.metadata());
-        List<NewJob> jobs = new ArrayList<>(payloads.size());
-        for (Object payload : payloads) {
+        return enqueueEach(payloads, payload -> options);
+    }
+
+    @Override
+    public <T> List<EnqueuedJob> enqueueAll(Collection<T> payloads, Function<? super T, JobOptions> options) {
+        Arguments.required("Jobs.enqueueAll", "payloads", payloads);
+        Arguments.required("Jobs.enqueueAll", "options", options);
+        requireReady("Jobs.enqueueAll");
+        return enqueueEach(payloads, options);
+    }
+
+    private <T> List<EnqueuedJob> enqueueEach(Collection<T> payloads, Function<? super T, JobOptions> options) {
+        List<JobEnqueuer.Request> requests = new ArrayList<>(payloads.size());
+        for (T payload : payloads) {
             if (payload == null) {
-                Arguments.required("Jobs.enqueueAll", "payloads[%d]".formatted(jobs.size()), null);
+                Arguments.required("Jobs.enqueueAll", "payloads[%d]".formatted(requests.size()), null);
             }
-            jobs.add(newJobs.create(nameOf(payload), payload, options));
+            JobOptions own = options.apply(payload);
+            Arguments.required("Jobs.enqueueAll", "options of payloads[%d]".formatted(requests.size()), own);
+            requests.add(new JobEnqueuer.Request(nameOf(payload), payload, own));
         }
-        if (jobs.size() <= BATCH || TransactionSynchronizationManager.isActualTransactionActive()) {
-            insert(jobs, options);
-        } else {
-            // All or nothing, as in a transaction of the caller.
-            ownTransaction.executeWithoutResult(status -> insert(jobs, options));
-        }
-        jobs.stream()
-                .collect(Collectors.toMap(NewJob::name, Function.identity(), (first, other) -> first))
-                .values()
-                .forEach(job -> announce(job, null));
-        return jobs.stream().map(job -> new EnqueuedJob(job.id(), true)).toList();
-    }
-
-    private void insert(List<NewJob> jobs, JobOptions options) {
-        UUID batch = options.batch();
-        for (int from = 0; from < jobs.size(); from += BATCH) {
-            List<NewJob> part = jobs.subList(from, Math.min(from + BATCH, jobs.size()));
-            if (!inCallersTransaction.insertAll(part, batch, options.after()) && batch != null) {
-                throw new JobRejectedException("Batch %s is %s: no job can be added"
-                        .formatted(batch, batchReports.find(batch).isPresent() ? "closed" : "unknown"));
-            }
-        }
-        if (!options.after().jobs().isEmpty()) {
-            AfterCommit.run(
-                    () -> engine.announceWaiting(jobs.stream().map(NewJob::id).toList()));
-        }
-    }
-
-    /**
-     * Announces a job, or one of several jobs of the same queue, after the commit: before it, other transactions cannot see the job.
-     *
-     * @param perhapsSuccessor the job, if it may wait for a predecessor
-     */
-    private void announce(NewJob job, @Nullable UUID perhapsSuccessor) {
-        AfterCommit.run(() -> {
-            if (perhapsSuccessor != null) {
-                // Its predecessor may have ended while neither transaction saw the other.
-                freeAfterCommit(() -> control.freeSuccessor(perhapsSuccessor));
-            }
-            engine.announceEnqueued(job);
-        });
-    }
-
-    private static void freeAfterCommit(Runnable statement) {
-        try {
-            statement.run();
-        } catch (DataAccessException e) {
-            // The caller's transaction is committed: the call must not fail.
-            log.debug("Could not release a successor; the next sweep will", e);
-        }
+        return enqueuer.enqueueAll(requests);
     }
 
     /**
@@ -284,52 +204,7 @@ public final class DefaultJobs implements Jobs {
     public JobBatch batch(JobBatchOptions options) {
         Arguments.required("Jobs.batch", "options", options);
         requireReady("Jobs.batch");
-        NewJobFactory.requireStorable("batch name", options.name());
-        UUID id = ids.next();
-        List<NewJob> callbacks = new ArrayList<>();
-        var batch = new NewBatch(
-                id,
-                options.name(),
-                options.parent(),
-                callback(id, options.onFailure(), callbacks),
-                callback(id, options.onEnd(), callbacks),
-                callback(id, options.onSuccess(), callbacks));
-        if (TransactionSynchronizationManager.isActualTransactionActive()) {
-            open(batch, callbacks);
-        } else {
-            ownTransaction.executeWithoutResult(status -> open(batch, callbacks));
-        }
-        return batch(id);
-    }
-
-    private void open(NewBatch batch, List<NewJob> callbacks) {
-        UUID parent = batch.parent();
-        if (!batches.open(batch)) {
-            throw new JobRejectedException("Batch %s is %s: no batch can be part of it"
-                    .formatted(
-                            parent, parent != null && batchReports.find(parent).isPresent() ? "closed" : "unknown"));
-        }
-        callbacks.forEach(callback -> inCallersTransaction.insertWaiting(callback, batch.id()));
-    }
-
-    /** Creates a callback, which waits for the batch; returns its id. */
-    private @Nullable UUID callback(UUID batch, JobBatchOptions.@Nullable Callback callback, List<NewJob> callbacks) {
-        if (callback == null) {
-            return null;
-        }
-        JobOptions options = callback.options();
-        if (options.uniqueKey() != null
-                || options.batch() != null
-                || !options.after().jobs().isEmpty()) {
-            throw new JobRejectedException(
-                    "The callback of a batch cannot have a unique key, belong to a batch or wait for other jobs");
-        }
-        names.reserved().requireFreeMetadata(options.metadata());
-        Object payload = callback.payload();
-        NewJob job = newJobs.create(
-                nameOf(payload), payload, options.withMetadata(JobBatchStore.CALLBACK_KEY, batch.toString()));
-        callbacks.add(job);
-        return job.id();
+        return batch(batchOpener.open(options, this::nameOf));
     }
 
     @Override
@@ -403,7 +278,7 @@ public final class DefaultJobs implements Jobs {
         AfterCommit.run(() -> {
             if (cancelled.hasKey()) {
                 // The caller's transaction may not have seen its successor.
-                freeAfterCommit(() -> control.freeSuccessorOf(id));
+                JobEnqueuer.freeAfterCommit(() -> control.freeSuccessorOf(id));
                 engine.announce(JobPriority.NORMAL);
             }
             UUID batch = cancelled.batch();

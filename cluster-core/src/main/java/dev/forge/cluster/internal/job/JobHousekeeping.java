@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.store.JobBatchStore;
 import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.job.store.JobLimitStore;
+import dev.forge.cluster.internal.job.store.UniqueJobStore;
 import dev.forge.cluster.internal.job.worker.WorkerSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
@@ -41,6 +42,8 @@ final class JobHousekeeping {
     private final PurgeBatch purgeOfRates;
     private final JobBatchStore batches;
     private final PurgeBatch purgeOfBatches;
+    private final UniqueJobStore windows;
+    private final PurgeBatch purgeOfWindows;
 
     /** How many dead rows the last vacuum left behind. */
     private volatile long deadAfterVacuum;
@@ -60,6 +63,9 @@ final class JobHousekeeping {
         this.batches =
                 new JobBatchStore(node.resources().schema(), node.resources().control());
         this.purgeOfBatches = new PurgeBatch("batches of jobs", PURGE_BATCH, node::nanos);
+        this.windows =
+                new UniqueJobStore(node.resources().schema(), node.resources().control());
+        this.purgeOfWindows = new PurgeBatch("windows of unique keys", PURGE_BATCH, node::nanos);
     }
 
     /** Deletes finished jobs whose retention has passed, and vacuums the table if it has many dead rows. */
@@ -70,6 +76,7 @@ final class JobHousekeeping {
         purge.deleteAll(limit -> keeping.purge(retention.completed(), retention.failed(), awaited, limit));
         purgeOfRates.deleteAll(limits::purgeRates);
         purgeOfBatches.deleteAll(limit -> batches.purge(retention.failed(), limit));
+        purgeOfWindows.deleteAll(windows::purgeWindows);
         long dead = keeping.deadRows();
         // A vacuum cannot remove rows that an old snapshot keeps.
         boolean inVain = deadAfterVacuum > DEAD_ROWS && dead < 2 * deadAfterVacuum;

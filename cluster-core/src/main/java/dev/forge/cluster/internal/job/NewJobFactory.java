@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.store.JobStore.NewJob;
+import dev.forge.cluster.internal.job.store.UniqueJobStore.UniqueJob;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.JobOptions;
@@ -23,6 +24,8 @@ final class NewJobFactory {
     private static final Instant EARLIEST = Instant.EPOCH;
     private static final Instant LATEST = Instant.parse("3000-01-01T00:00:00Z");
     private static final Duration LONGEST_DELAY = Duration.ofDays(36_500);
+    private static final Duration SHORTEST_WINDOW = Duration.ofMillis(1);
+    private static final Duration LONGEST_WINDOW = Duration.ofDays(366);
 
     private final JobHandlers handlers;
     private final JobMonitor monitor;
@@ -43,6 +46,7 @@ final class NewJobFactory {
             // @JobName may name a job whose handler is on other nodes.
             requireStorable("job name", name);
         }
+        requireConsistent(name, options);
         String text = payloadText(name, payload, handler);
         Integer priority = options.priority();
         String capability = options.capability();
@@ -64,11 +68,64 @@ final class NewJobFactory {
                 text,
                 priority != null ? priority : handler != null ? handler.priority() : JobPriority.NORMAL.value(),
                 capability != null ? capability : handler != null ? handler.capability() : null,
-                delay(name, options.delay()),
+                delay(name, options.debounceDelay() != null ? options.debounceDelay() : options.delay()),
                 time(name, options.at()),
                 maxAttempts,
                 metadata(name, options),
                 group(name, payload, text, handler, options));
+    }
+
+    /** Returns a job to insert together with what its unique key means. */
+    static UniqueJob unique(NewJob job, String key, JobOptions options) {
+        Duration window = options.uniqueFor();
+        Duration debounceMax = options.debounceMax();
+        return new UniqueJob(
+                job,
+                key,
+                options.uniquePolicy(),
+                window == null ? null : window.toMillis(),
+                debounceMax == null ? null : debounceMax.toMillis());
+    }
+
+    private static void requireConsistent(String name, JobOptions options) {
+        Duration window = options.uniqueFor();
+        Duration delay = options.debounceDelay();
+        Duration max = options.debounceMax();
+        String problem = null;
+        if (window != null) {
+            problem = windowProblem(options, window);
+        }
+        if (problem == null && delay != null && max != null) {
+            problem = debounceProblem(options, delay, max);
+        }
+        if (problem != null) {
+            throw new JobRejectedException("Job '%s': %s".formatted(name, problem));
+        }
+    }
+
+    private static @Nullable String windowProblem(JobOptions options, Duration window) {
+        if (options.uniqueKey() == null) {
+            return "unique for %s needs a unique key".formatted(window);
+        }
+        return window.compareTo(SHORTEST_WINDOW) < 0 || window.compareTo(LONGEST_WINDOW) > 0
+                ? "unique for %s must lie between 1 millisecond and 366 days".formatted(window)
+                : null;
+    }
+
+    private static @Nullable String debounceProblem(JobOptions options, Duration delay, Duration max) {
+        if (options.uniqueKey() == null) {
+            return "debounce of %s needs a unique key".formatted(delay);
+        }
+        if (options.uniqueFor() != null) {
+            return "debounce of %s and unique for %s exclude each other".formatted(delay, options.uniqueFor());
+        }
+        if (options.delay() != null || options.at() != null) {
+            return "debounce of %s excludes a delay and a time".formatted(delay);
+        }
+        return delay.compareTo(SHORTEST_WINDOW) < 0 || delay.compareTo(max) > 0 || max.compareTo(LONGEST_WINDOW) > 0
+                ? "debounce of %s must lie between 1 millisecond and its maximum (%s), which must not exceed 366 days"
+                        .formatted(delay, max)
+                : null;
     }
 
     private String payloadText(String name, @Nullable Object payload, @Nullable JobHandler handler) {

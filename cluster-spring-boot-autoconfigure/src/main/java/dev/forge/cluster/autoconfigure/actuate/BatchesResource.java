@@ -69,15 +69,15 @@ final class BatchesResource {
             return null;
         }
         try {
-            boolean changed =
-                    switch (state) {
-                        case "closed" -> batch.close();
-                        case "cancelled" -> batch.cancel();
-                        case "retried" -> batch.retryFailed();
-                        default ->
-                            throw EndpointRequests.invalid(
-                                    "Unsupported state '%s' for a batch: use 'closed', 'cancelled' or 'retried'".formatted(state));
-                    };
+            boolean changed = switch (state) {
+                case "closed" -> batch.close();
+                case "cancelled" -> batch.cancel();
+                case "retried" -> batch.retryFailed();
+                default ->
+                    throw EndpointRequests.invalid(
+                            "Unsupported state '%s' for a batch: use 'closed', 'cancelled' or 'retried'"
+                                    .formatted(state));
+            };
             if (!changed) {
                 throw EndpointRequests.invalid(
                         switch (state) {

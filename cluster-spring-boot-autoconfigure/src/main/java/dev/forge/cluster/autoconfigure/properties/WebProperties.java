@@ -7,6 +7,7 @@ import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
 
 import dev.forge.cluster.internal.runtime.NamePattern;
 import dev.forge.cluster.job.JobPriority;
+import java.time.Duration;
 import java.util.List;
 import java.util.function.Predicate;
 import org.springframework.boot.context.properties.bind.DefaultValue;
@@ -25,6 +26,7 @@ import org.springframework.util.unit.DataSize;
  * @param allowReplace Whether a request may replace the payload of an unfinished job with the same key.
  * @param allowGroup Whether a request may set the group of a job. The group that a handler derives from the payload needs no
  *     permission.
+ * @param maxUniqueFor Longest time for which a request may keep a key unique. 0 forbids it. At most 366 days.
  * @param visibleJobs Jobs that a client may read and cancel: own (those it submitted) or all (every job whose name is in
  *     forge.cluster.web.jobs).
  */
@@ -37,6 +39,7 @@ public record WebProperties(
         @DefaultValue("normal") JobPriority maxPriority,
         @DefaultValue("false") boolean allowReplace,
         @DefaultValue("false") boolean allowGroup,
+        @DefaultValue("0s") Duration maxUniqueFor,
         @DefaultValue("own") VisibleJobs visibleJobs) {
 
     /** Jobs that a client may read and cancel. */
@@ -48,6 +51,7 @@ public record WebProperties(
     }
 
     private static final DataSize MAX_REQUEST_SIZE = DataSize.ofMegabytes(64);
+    private static final Duration LONGEST_WINDOW = Duration.ofDays(366);
 
     public WebProperties {
         require(path.startsWith("/"), "web.path", path, "must begin with a slash");
@@ -71,6 +75,11 @@ public record WebProperties(
                 "web.max-request-size",
                 maxRequestSize,
                 "must be between 1B and 64MB, because requests are held in memory");
+        require(
+                !maxUniqueFor.isNegative() && maxUniqueFor.compareTo(LONGEST_WINDOW) <= 0,
+                "web.max-unique-for",
+                maxUniqueFor,
+                "must be between 0 and 366 days");
     }
 
     private static boolean isPattern(String entry) {

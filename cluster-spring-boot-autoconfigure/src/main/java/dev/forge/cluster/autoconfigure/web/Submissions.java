@@ -11,11 +11,13 @@ import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.job.UniquePolicy;
 import java.lang.reflect.Type;
+import java.time.Duration;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.function.Predicate;
@@ -96,6 +98,21 @@ final class Submissions {
             throw new Refusal(
                     HttpStatus.FORBIDDEN, "onDuplicate must not be replace (forge.cluster.web.allow-replace is false)");
         }
+        if (options.debounceDelay() != null && !web.allowReplace()) {
+            throw new Refusal(
+                    HttpStatus.FORBIDDEN,
+                    "debounce must not be set, because it replaces payloads (forge.cluster.web.allow-replace is false)");
+        }
+        Duration window = options.uniqueFor();
+        if (window != null && window.compareTo(web.maxUniqueFor()) > 0) {
+            // Each window is a row that outlives its job.
+            throw new Refusal(
+                    HttpStatus.FORBIDDEN,
+                    web.maxUniqueFor().isZero()
+                            ? "uniqueFor must not be set (forge.cluster.web.max-unique-for is 0)"
+                            : "uniqueFor must not exceed %s (forge.cluster.web.max-unique-for)"
+                                    .formatted(web.maxUniqueFor()));
+        }
     }
 
     /** Rejects a request at once that would otherwise wait for the timeout of the driver. */
@@ -143,17 +160,16 @@ final class Submissions {
     }
 
     /** Enqueues a job that was {@linkplain #check checked}. */
-    UUID enqueue(Submission submission) {
+    EnqueuedJob enqueue(Submission submission) {
         JobOptions options = submission.options;
         if (submission.key != null) {
             options = options.withUniqueKey(
                     submission.submitter.uniqueKey(submission.key), submission.options.uniquePolicy());
         }
         return SubmitterKeys.submit(
-                        submission.submitter.text(),
-                        options,
-                        submitted -> jobs.enqueueNamed(submission.name, submission.payload, submitted))
-                .id();
+                submission.submitter.text(),
+                options,
+                submitted -> jobs.enqueueNamed(submission.name, submission.payload, submitted));
     }
 
     /** Returns the job if the client may see it. */

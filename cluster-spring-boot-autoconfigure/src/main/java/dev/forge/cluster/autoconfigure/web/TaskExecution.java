@@ -86,7 +86,7 @@ final class TaskExecution implements JsonRpc.Method {
         transaction.executeWithoutResult(status -> {
             for (Task task : ordered) {
                 try {
-                    jobs[task.index] = submissions.enqueue(task.submission);
+                    jobs[task.index] = submissions.enqueue(task.submission).id();
                 } catch (RuntimeException e) {
                     throw Refusal.of(e).at(task.index, task.id);
                 }

@@ -4,6 +4,7 @@ package dev.forge.cluster.autoconfigure.web;
 
 import dev.forge.cluster.autoconfigure.web.Submissions.Submission;
 import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
@@ -13,6 +14,7 @@ import java.time.DateTimeException;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
@@ -27,8 +29,18 @@ import tools.jackson.databind.util.RawValue;
  */
 final class WebJobs {
 
-    private static final Set<String> MEMBERS =
-            Set.of("name", "payload", "key", "onDuplicate", "delay", "at", "priority", "group");
+    private static final Set<String> MEMBERS = Set.of(
+            "name",
+            "payload",
+            "key",
+            "onDuplicate",
+            "uniqueFor",
+            "debounce",
+            "debounceMax",
+            "delay",
+            "at",
+            "priority",
+            "group");
     private static final int LONGEST_WORD = 64;
 
     private final Submissions submissions;
@@ -44,12 +56,15 @@ final class WebJobs {
         String key = members.text("key", Submissions.LONGEST_KEY);
         var submission = new Submission(client, name, members.value("payload"), key, options(members, key));
         submissions.check(submission);
-        UUID id = submissions.enqueue(submission);
-        // The key may belong to a job that is already running.
+        EnqueuedJob job = submissions.enqueue(submission);
+        // The key may belong to a job that is already running, or that was deleted after its end.
         JobStatus status = key == null
                 ? JobStatus.PENDING
-                : submissions.find(id, client).map(JobInfo::status).orElse(JobStatus.PENDING);
-        return brief(id, name, status);
+                : submissions
+                        .find(job.id(), client)
+                        .map(JobInfo::status)
+                        .orElse(job.created() ? JobStatus.PENDING : JobStatus.COMPLETED);
+        return brief(job.id(), name, status);
     }
 
     private static Map<String, Object> brief(UUID id, String name, JobStatus status) {
@@ -68,7 +83,7 @@ final class WebJobs {
             throw Refusal.malformed("delay and at exclude each other");
         }
         if (delay != null) {
-            options = options.withDelay(duration(delay));
+            options = options.withDelay(duration("delay", delay));
         }
         if (at != null) {
             options = options.withTime(instant(at));
@@ -81,15 +96,40 @@ final class WebJobs {
         if (group != null) {
             options = options.withGroup(group);
         }
-        String onDuplicate = members.text("onDuplicate", LONGEST_WORD);
-        if (onDuplicate != null && key == null) {
-            throw Refusal.malformed("onDuplicate needs a key");
+        if (key == null) {
+            requireKey(members);
+            return options;
         }
-        return key == null ? options : options.withUniqueKey(key, policy(onDuplicate));
+        return unique(members, options.withUniqueKey(key, policy(members.text("onDuplicate", LONGEST_WORD))));
+    }
+
+    private static JobOptions unique(JsonFields members, JobOptions options) {
+        JobOptions unique = options;
+        String uniqueFor = members.text("uniqueFor", LONGEST_WORD);
+        if (uniqueFor != null) {
+            unique = unique.withUniqueFor(duration("uniqueFor", uniqueFor));
+        }
+        String debounce = members.text("debounce", LONGEST_WORD);
+        String debounceMax = members.text("debounceMax", LONGEST_WORD);
+        if ((debounce == null) != (debounceMax == null)) {
+            throw Refusal.malformed("debounce and debounceMax need each other");
+        }
+        if (debounce != null && debounceMax != null) {
+            unique = unique.withDebounce(duration("debounce", debounce), duration("debounceMax", debounceMax));
+        }
+        return unique;
+    }
+
+    private static void requireKey(JsonFields members) {
+        for (String member : List.of("onDuplicate", "uniqueFor", "debounce", "debounceMax")) {
+            if (members.text(member, LONGEST_WORD) != null) {
+                throw Refusal.malformed("%s needs a key".formatted(member));
+            }
+        }
     }
 
     // A bare number would be milliseconds to Spring Boot and seconds to most clients.
-    private static Duration duration(String text) {
+    private static Duration duration(String member, String text) {
         try {
             if (!Character.isDigit(text.charAt(text.length() - 1))) {
                 return DurationStyle.detectAndParse(text);
@@ -97,7 +137,7 @@ final class WebJobs {
         } catch (IllegalArgumentException | ArithmeticException | DateTimeException e) {
             // Rejected below.
         }
-        throw Refusal.malformed("delay must be a duration such as 30s, 5m or PT1H");
+        throw Refusal.malformed("%s must be a duration such as 30s, 5m or PT1H".formatted(member));
     }
 
     private static Instant instant(String text) {

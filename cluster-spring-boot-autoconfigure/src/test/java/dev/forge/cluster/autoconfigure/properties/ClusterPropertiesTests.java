@@ -112,6 +112,8 @@ public class ClusterPropertiesTests {
             startup.lease-duration=0s                 | forge.cluster.startup.lease-duration (0s) must be longer than zero
             startup.wait-timeout=-1s                  | forge.cluster.startup.wait-timeout (-1s) must not be negative
             web.path=forge                            | forge.cluster.web.path (forge) must begin with a slash
+            web.max-unique-for=-1s                    | forge.cluster.web.max-unique-for (-1s) must be between 0 and 366 days
+            web.max-unique-for=367d                   | forge.cluster.web.max-unique-for (367d) must be between 0 and 366 days
             oauth2.ttl=999ms                          | forge.cluster.oauth2.ttl (999ms) must not be shorter than 1s
             oauth2.ttl=25h                            | forge.cluster.oauth2.ttl (25h) must not be longer than a day
             oauth2.max-pending=0                      | forge.cluster.oauth2.max-pending (0) must be between 1 and 100000
@@ -391,6 +393,7 @@ public class ClusterPropertiesTests {
         web.max-priority=normal
         web.allow-replace=false
         web.allow-group=false
+        web.max-unique-for=0s
         web.visible-jobs=own
         oauth2.enabled=true
         oauth2.ttl=10m

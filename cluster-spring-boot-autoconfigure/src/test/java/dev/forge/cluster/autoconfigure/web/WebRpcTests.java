@@ -43,6 +43,7 @@ import org.springframework.test.annotation.DirtiesContext;
             "forge.cluster.node.roles=gateway,function",
             "forge.cluster.web.allow-replace=true",
             "forge.cluster.web.max-priority=high",
+            "forge.cluster.web.max-unique-for=1h",
             "forge.cluster.web.visible-jobs=all",
             WebTestApplication.JOBS
         })
@@ -117,6 +118,43 @@ class WebRpcTests {
         UUID own = jobs.enqueueNamed("my_task", null).id();
         assertThat(http.get("/forge/jobs/" + own).status()).isEqualTo(200);
         assertThat(http.delete("/forge/jobs/" + own).status()).isEqualTo(200);
+    }
+
+    @Test
+    void windows_up_to_the_maximum_can_be_allowed() {
+        String body = "{\"name\":\"my_task\",\"key\":\"hourly\",\"uniqueFor\":\"%s\"}";
+        Answer first = http.post("/forge/jobs", body.formatted("1h"));
+        assertThat(first.at("status")).isEqualTo("pending");
+        database.jdbc()
+                .sql("UPDATE forge_jobs SET status = 'completed', finished_at = now() WHERE id = ?::uuid")
+                .param(first.at("id"))
+                .update();
+        Answer second = http.post("/forge/jobs", body.formatted("PT1H"));
+        assertThat(second.object()).containsEntry("id", first.at("id")).containsEntry("status", "completed");
+        database.jdbc()
+                .sql("DELETE FROM forge_jobs WHERE id = ?::uuid")
+                .param(first.at("id"))
+                .update();
+        assertThat(http.post("/forge/jobs", body.formatted("1h")).object())
+                .containsEntry("id", first.at("id"))
+                .containsEntry("status", "completed");
+        assertThat(http.post("/forge/jobs", body.formatted("61m")).problem(403))
+                .contains("must not exceed PT1H (forge.cluster.web.max-unique-for)");
+    }
+
+    @Test
+    void debounce_needs_the_right_to_replace() {
+        String body =
+                "{\"name\":\"my_task\",\"key\":\"quiet\",\"payload\":%d,\"debounce\":\"10m\",\"debounceMax\":\"1h\"}";
+        UUID id = UUID.fromString(
+                (String) http.post("/forge/jobs", body.formatted(1)).at("id"));
+        assertThat(http.post("/forge/jobs", body.formatted(2)).at("id")).isEqualTo(id.toString());
+        JobInfo job = jobs.find(id).orElseThrow();
+        assertThat(job.payload()).isEqualTo("2");
+        assertThat(job.scheduledAt()).isAfter(job.createdAt().plusSeconds(300));
+        assertThat(http.post("/forge/jobs", body.formatted(2).replace("10m", "2h"))
+                        .problem(400))
+                .contains("debounce of PT2H");
     }
 
     @Test

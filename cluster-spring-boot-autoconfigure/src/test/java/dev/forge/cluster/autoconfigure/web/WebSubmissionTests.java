@@ -168,6 +168,17 @@ class WebSubmissionTests {
     }
 
     @Test
+    void window_and_debounce_must_be_allowed() {
+        String body = "{\"name\":\"my_task\",\"key\":\"windowed\",%s}";
+        assertThat(http.post("/forge/jobs", body.formatted("\"uniqueFor\":\"1s\""))
+                        .problem(403))
+                .contains("forge.cluster.web.max-unique-for is 0");
+        assertThat(http.post("/forge/jobs", body.formatted("\"debounce\":\"1s\",\"debounceMax\":\"1s\""))
+                        .problem(403))
+                .contains("forge.cluster.web.allow-replace");
+    }
+
+    @Test
     void key_of_a_client_never_meets_that_of_the_application() {
         JobOptions options = JobOptions.defaults().withUniqueKey("invoice-7");
         UUID own = jobs.enqueueNamed("my_task", Map.of("by", "application"), options)
@@ -306,6 +317,10 @@ class WebSubmissionTests {
             {"name":"my_task","key":"\\ud800"}                      | half of a surrogate pair
             {"name":"my_task","onDuplicate":"keep"}                 | needs a key
             {"name":"my_task","key":"a","onDuplicate":"KEEP"}       | keep or replace
+            {"name":"my_task","uniqueFor":"1h"}                     | uniqueFor needs a key
+            {"name":"my_task","debounce":"1s","debounceMax":"1s"}   | debounce needs a key
+            {"name":"my_task","key":"a","debounce":"1s"}            | debounce and debounceMax need each other
+            {"name":"my_task","key":"a","uniqueFor":"30"}           | uniqueFor must be a duration
             {"name":"my_task","delay":30}                           | delay must be a text
             {"name":"my_task","delay":"30"}                         | such as 30s
             {"name":"my_task","delay":"soon"}                       | such as 30s

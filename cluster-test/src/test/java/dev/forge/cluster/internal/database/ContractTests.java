@@ -223,6 +223,17 @@ class ContractTests {
             'a', unique_key => '@http/x/1'                                       | keys that begin with @http/
             'a', unique_key => 'workflow:0190:3'                                 | keys that begin with workflow:
             'a', NULL                                                            | payload
+            'a', unique_for => '1 hour'                                          | unique_for needs a unique_key
+            'a', unique_key => 'k', unique_for => '0 hours'                      | unique_for 00:00:00 must lie between
+            'a', unique_key => 'k', unique_for => '367 days'                     | unique_for 367 days must lie between
+            'a', debounce => '1 s', debounce_max => '1 s'                        | debounce needs a unique_key
+            'a', unique_key => 'k', debounce => '1 s'                            | debounce and debounce_max need each other
+            'a', unique_key => 'k', debounce_max => '1 s'                        | debounce and debounce_max need each other
+            'a', unique_key => 'k', debounce => '2 s', debounce_max => '1 s'     | debounce 00:00:02 must lie between
+            'a', unique_key => 'k', debounce => '1 s', debounce_max => '367 days' | must not exceed 366 days
+            'a', unique_key => 'k', debounce => '-1 s', debounce_max => '1 s'    | debounce -00:00:01 must lie between
+            'a', unique_key => 'k', debounce => '1 s', debounce_max => '1 s', unique_for => '1 s' | exclude each other
+            'a', unique_key => 'k', debounce => '1 s', debounce_max => '1 s', scheduled_at => '2900-01-01' | exclude each other
             'a', '{"n": 1e131000}'                                               | 1000 digits
             'a', '{"n": [-1e131000]}'                                            | 1000 digits
             'a', '{"n": 1e-16000}'                                               | 1000 digits
@@ -240,6 +251,38 @@ class ContractTests {
                         .query(Integer.class)
                         .single())
                 .isZero();
+    }
+
+    @Test
+    void window_of_sql_outlasts_the_job() {
+        String enqueue = "SELECT forge_enqueue('ship', unique_key => 'order-1', unique_for => '1 day')";
+        UUID first = jdbc.sql(enqueue).query(UUID.class).single();
+        assertThat(jdbc.sql(enqueue).query(UUID.class).single()).isEqualTo(first);
+        jdbc.sql("UPDATE forge_jobs SET status = 'completed'").update();
+        assertThat(jdbc.sql(enqueue).query(UUID.class).single()).isEqualTo(first);
+        assertThat(jdbc.sql("SELECT ends_at - opened_at BETWEEN '23:59:59' AND '24:00:01' FROM forge_job_windows")
+                        .query(Boolean.class)
+                        .single())
+                .isTrue();
+        jdbc.sql("UPDATE forge_job_windows SET ends_at = now()").update();
+        assertThat(jdbc.sql(enqueue).query(UUID.class).single()).isNotEqualTo(first);
+    }
+
+    @Test
+    void debounce_of_sql_moves_the_job_and_takes_the_last_payload() {
+        String enqueue = """
+                SELECT forge_enqueue('ship', ?::jsonb, priority => ?, unique_key => 'order-1', debounce => '1 hour',
+                                     debounce_max => '2 hours', max_attempts => 3, job_group => 'g')
+                """;
+        UUID first = jdbc.sql(enqueue).params("1", 50).query(UUID.class).single();
+        jdbc.sql("UPDATE forge_jobs SET scheduled_at = now()").update();
+        assertThat(jdbc.sql(enqueue).params("22", 75).query(UUID.class).single())
+                .isEqualTo(first);
+        assertThat(jdbc.sql("""
+                        SELECT concat_ws(' ', payload, priority, max_attempts, job_group, body_bytes,
+                                         scheduled_at BETWEEN now() + interval '59 minutes' AND now() + interval '1 hour')
+                        FROM forge_jobs
+                        """).query(String.class).single()).isEqualTo("22 75 3 g 4 t");
     }
 
     @Test

@@ -164,7 +164,7 @@ class JobDependencyTests extends JobFixture {
     @Test
     void unique_keys_and_wrong_numbers_of_jobs_are_refused() {
         Member one = start();
-        refused(() -> enqueue(one, "job", after(UUID.randomUUID()).withUniqueKey("k")), "'k'", "wait");
+        refused(() -> enqueue(one, "job", after(UUID.randomUUID()).withUniqueKey("k")), "'k'", "waits");
         assertThatIllegalArgumentException().isThrownBy(() -> after()).withMessageContaining("number of jobs (0)");
     }
 }

@@ -205,25 +205,37 @@ public final class JobKeeping {
 
     private int delete(Kind kind, String now, Duration age, String awaited, int limit) {
         // Not clock_timestamp(): an index cannot be searched for a value that changes during the search.
-        return client.sql(
-                        schema.sql("""
-                WITH gone AS (
-                    DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(
-                        SELECT id FROM ~.forge_jobs j
-                        WHERE %1$s AND %2$s < %3$s - ? * interval '1 millisecond'
-                          AND NOT (%4$s)
-                        ORDER BY %2$s LIMIT (SELECT ?) FOR UPDATE SKIP LOCKED))
-                    RETURNING batch_id, status
+        String delete = """
+                DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(
+                    SELECT id FROM ~.forge_jobs j
+                    WHERE %1$s AND %2$s < %3$s - ? * interval '1 millisecond'
+                      AND NOT (%4$s)
+                    ORDER BY %2$s LIMIT (SELECT ?) FOR UPDATE SKIP LOCKED))
+                """.formatted(kind.condition, kind.age, now, awaited.isEmpty() ? "false" : awaited);
+        if (kind == Kind.COMPLETED) {
+            return client.sql(schema.sql(delete)).params(age.toMillis(), limit).update();
+        }
+        // The window of a job that failed has ended, but without the row of the job nobody could see that. And a batch
+        // does not
+        // succeed because its failed jobs are forgotten.
+        return client.sql(schema.sql("""
+                WITH deleted AS (%s RETURNING id, name, unique_key, status, batch_id), ended AS (
+                    DELETE FROM ~.forge_job_windows WHERE (name, unique_key) IN (
+                        SELECT w.name, w.unique_key FROM deleted d
+                        CROSS JOIN LATERAL (
+                            SELECT name, unique_key FROM ~.forge_job_windows
+                            WHERE name = d.name AND unique_key = d.unique_key AND job_id = d.id
+                            FOR UPDATE SKIP LOCKED) AS w
+                        WHERE d.status <> 'completed')
                 ), remembered AS (
-                    -- A batch does not succeed because its failed jobs are forgotten.
                     INSERT INTO ~.forge_job_batch_parts (batch_id, failed, cancelled)
-                    SELECT g.batch_id, count(*) FILTER (WHERE g.status <> 'cancelled'), count(*) FILTER (WHERE g.status = 'cancelled')
-                    FROM gone g
-                    WHERE g.batch_id IS NOT NULL AND g.status <> 'completed'
-                      AND EXISTS (SELECT FROM ~.forge_job_batches b WHERE b.id = g.batch_id FOR KEY SHARE)
-                    GROUP BY g.batch_id)
-                SELECT count(*) FROM gone
-                """.formatted(kind.condition, kind.age, now, awaited.isEmpty() ? "false" : awaited)))
+                    SELECT d.batch_id, count(*) FILTER (WHERE d.status <> 'cancelled'), count(*) FILTER (WHERE d.status = 'cancelled')
+                    FROM deleted d
+                    WHERE d.batch_id IS NOT NULL AND d.status <> 'completed'
+                      AND EXISTS (SELECT FROM ~.forge_job_batches b WHERE b.id = d.batch_id FOR KEY SHARE)
+                    GROUP BY d.batch_id)
+                SELECT count(*) FROM deleted
+                """.formatted(delete)))
                 .params(age.toMillis(), limit)
                 .query(Integer.class)
                 .single();

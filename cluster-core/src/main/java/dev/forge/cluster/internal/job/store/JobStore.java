@@ -17,6 +17,7 @@ import java.sql.Savepoint;
 import java.sql.Types;
 import java.time.Instant;
 import java.time.ZoneOffset;
+import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
@@ -380,6 +381,13 @@ public final class JobStore {
     /** Releases one successor if its predecessor has ended. */
     public int freeSuccessor(UUID successor) {
         return free("AND w.id = ?").param(successor).update();
+    }
+
+    /** Releases those of some successors whose predecessor has ended. */
+    public int freeSuccessors(Collection<UUID> successors) {
+        return free("AND w.id = ANY (?::uuid[])")
+                .param(successors.stream().map(UUID::toString).toArray(String[]::new))
+                .update();
     }
 
     /** Releases the successor of a job that ended in a transaction which could not see the successor. */
