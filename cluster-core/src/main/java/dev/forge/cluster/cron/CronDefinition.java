@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.cron;
 
+import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
 import java.time.Duration;
 import java.time.ZoneId;
@@ -36,6 +37,7 @@ public final class CronDefinition {
     private final @Nullable JobPriority priority;
     private final @Nullable Duration timeout;
     private final @Nullable Duration retention;
+    private final @Nullable String group;
 
     private CronDefinition(Draft draft) {
         this.name = draft.name;
@@ -53,6 +55,7 @@ public final class CronDefinition {
         this.priority = draft.priority;
         this.timeout = draft.timeout;
         this.retention = draft.retention;
+        this.group = draft.group;
     }
 
     /** Creates a definition with a cron expression; see {@link ClusterCron#value()}. */
@@ -162,6 +165,21 @@ public final class CronDefinition {
         return new CronDefinition(draft);
     }
 
+    /**
+     * Puts the runs into a group of jobs of the handler, so that they take turns with its other groups and obey the limits of
+     * groups; see {@link JobOptions#withGroup}. Default: as the handler declares.
+     *
+     * @param group at most 500 characters without control characters
+     */
+    public CronDefinition withGroup(Object group) {
+        if (group == null) {
+            throw new IllegalArgumentException("CronDefinition.withGroup: group must not be null");
+        }
+        Draft draft = new Draft(this);
+        draft.group = group.toString();
+        return new CronDefinition(draft);
+    }
+
     /** Returns the name of the cron. */
     public String name() {
         return name;
@@ -237,6 +255,11 @@ public final class CronDefinition {
         return retention;
     }
 
+    /** See {@link #withGroup}. */
+    public @Nullable String group() {
+        return group;
+    }
+
     private static final class Draft {
         final String name;
         final String expression;
@@ -274,6 +297,9 @@ public final class CronDefinition {
         @Nullable
         Duration retention;
 
+        @Nullable
+        String group;
+
         Draft(String name, String expression) {
             this.name = name;
             this.handler = name;
@@ -295,6 +321,7 @@ public final class CronDefinition {
             this.priority = other.priority;
             this.timeout = other.timeout;
             this.retention = other.retention;
+            this.group = other.group;
         }
     }
 }

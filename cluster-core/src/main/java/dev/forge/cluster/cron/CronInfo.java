@@ -12,6 +12,7 @@ import org.jspecify.annotations.Nullable;
  * @param declared whether the cron is declared in code; otherwise it was created at run time
  * @param handler the name of the handler that runs
  * @param expression the expression, see {@link ClusterCron#value()}; an interval as {@code @every PT30S}, {@code -} for never
+ * @param group the group of its jobs, see {@link CronDefinition#withGroup}; null: as the handler declares
  * @param next the next slot; null: never
  * @param runnable whether a live node can run the handler; otherwise the slots wait
  * @param problem why the cron does not fire; null if it does
@@ -30,6 +31,7 @@ public record CronInfo(
         int catchUpLimit,
         Overlap overlap,
         Duration jitter,
+        @Nullable String group,
         boolean paused,
         @Nullable Instant next,
         boolean runnable,

@@ -982,6 +982,7 @@ CREATE TABLE forge_crons (
     priority          forge_job_priority NOT NULL DEFAULT 50,
     timeout_millis    bigint,
     retention_millis  bigint,
+    job_group         forge_job_group,
     declared          boolean NOT NULL DEFAULT true,
     paused            boolean NOT NULL DEFAULT false,
     next_fire_at      timestamptz,
@@ -1016,6 +1017,7 @@ COMMENT ON COLUMN forge_crons.max_attempts IS 'Attempts of a job. NULL: as confi
 COMMENT ON COLUMN forge_crons.priority IS 'Priority of the jobs.';
 COMMENT ON COLUMN forge_crons.timeout_millis IS 'Longest duration of an attempt, in milliseconds. NULL: as the handler declares.';
 COMMENT ON COLUMN forge_crons.retention_millis IS 'How long a finished job is kept, in milliseconds. NULL: as the handler declares.';
+COMMENT ON COLUMN forge_crons.job_group IS 'Group of the jobs. NULL: as the handler declares.';
 COMMENT ON COLUMN forge_crons.declared IS 'Whether the code of an application declares the cron. False: it was created at run time.';
 COMMENT ON COLUMN forge_crons.paused IS 'Whether the cron is paused. Pauses survive restarts.';
 COMMENT ON COLUMN forge_crons.next_fire_at IS 'First slot that was not decided yet. NULL: the expression has no further slot.';

@@ -100,6 +100,11 @@ final class CronDefinitionChecks {
                                 .formatted(name, capability));
             }
         }
+        String group = cron.group();
+        if (group != null) {
+            requireText(name, "group", group);
+            requireLength(name, "group", group);
+        }
         var definition = new Definition(
                 name,
                 cron.handler(),
@@ -117,7 +122,8 @@ final class CronDefinitionChecks {
                         attempts,
                         priority(cron, handler),
                         millis(name, "timeout", cron.timeout(), 1),
-                        millis(name, "retention", cron.retention(), 0)));
+                        millis(name, "retention", cron.retention(), 0),
+                        group));
         schedule(definition);
         return definition;
     }

@@ -117,6 +117,7 @@ final class CronReports {
                 definition.catchUpLimit(),
                 definition.overlap(),
                 Duration.ofMillis(definition.jitterMillis()),
+                definition.run().group(),
                 cron.paused(),
                 cron.next(),
                 row.getBoolean("known"),

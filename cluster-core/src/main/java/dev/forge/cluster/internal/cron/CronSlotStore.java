@@ -161,12 +161,12 @@ final class CronSlotStore {
     private static DueCron due(ResultSet row) throws SQLException {
         return new DueCron(
                 definition(row),
-                row.getBoolean(15),
-                instant(row, 16),
-                time(row, 17),
-                row.getObject(18, UUID.class),
-                instant(row, 19),
-                row.getInt(20));
+                row.getBoolean(16),
+                instant(row, 17),
+                time(row, 18),
+                row.getObject(19, UUID.class),
+                instant(row, 20),
+                row.getInt(21));
     }
 
     /** Locks and returns the cron, due or not; waits for transactions that have locked it. */
@@ -227,10 +227,11 @@ final class CronSlotStore {
         jdbc.update(
                 schema.sql("""
                 INSERT INTO ~.forge_jobs
-                    (id, name, payload, worker_capability, scheduled_at, max_attempts, priority, metadata, body_bytes)
+                    (id, name, payload, worker_capability, scheduled_at, max_attempts, priority, job_group, metadata,
+                     body_bytes)
                 SELECT d.job_id, coalesce(c.handler, c.name), c.payload, d.capability,
                        clock_timestamp() + d.delay * interval '1 millisecond', c.max_attempts,
-                       c.priority,
+                       c.priority, c.job_group,
                        jsonb_strip_nulls(jsonb_build_object(
                            'cron', c.name, 'slot', %1$s, 'firedAt', %2$s, 'previousSlot', %3$s, 'term', ?::text,
                            '%4$s', c.timeout_millis::text, '%5$s', c.retention_millis::text)),

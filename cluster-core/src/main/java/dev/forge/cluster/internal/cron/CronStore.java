@@ -84,32 +84,34 @@ public final class CronStore {
      * @param maxAttempts null: as the handler declares
      * @param timeoutMillis null: as the handler declares
      * @param retentionMillis null: as the handler declares
+     * @param group null: as the handler declares
      */
     public record RunOptions(
             @Nullable Integer maxAttempts,
             int priority,
             @Nullable Long timeoutMillis,
-            @Nullable Long retentionMillis) {
+            @Nullable Long retentionMillis,
+            @Nullable String group) {
 
         /** As the handler declares, with normal priority. */
         public static final RunOptions DEFAULTS = withPriority(JobPriority.NORMAL.value());
 
         /** Returns the options of a cron whose handler declares everything but the priority. */
         public static RunOptions withPriority(int priority) {
-            return new RunOptions(null, priority, null, null);
+            return new RunOptions(null, priority, null, null, null);
         }
     }
 
     static final String COLUMNS =
             "name, handler, expression, zone, target, worker_capability, misfire, catch_up_limit, overlap, jitter_millis,"
-                    + " max_attempts, priority, timeout_millis, retention_millis";
+                    + " max_attempts, priority, timeout_millis, retention_millis, job_group";
     static final String TYPES =
             "?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::int[], ?::text[], ?::bigint[],"
-                    + " ?::int[], ?::int[], ?::bigint[], ?::bigint[]";
+                    + " ?::int[], ?::int[], ?::bigint[], ?::bigint[], ?::text[]";
     static final String COLUMN_TYPES =
             "name text, handler text, expression text, zone text, target text, worker_capability text, misfire text,"
                     + " catch_up_limit int, overlap text, jitter_millis bigint, max_attempts int, priority int, timeout_millis bigint,"
-                    + " retention_millis bigint";
+                    + " retention_millis bigint, job_group text";
 
     /** Binds the columns of definitions as arrays; returns the index of the next parameter. */
     static int bind(PreparedStatement statement, int from, List<Definition> definitions) throws SQLException {
@@ -127,7 +129,8 @@ public final class CronStore {
         at = array(statement, at, "int4", definitions, d -> d.run.maxAttempts);
         at = array(statement, at, "int4", definitions, d -> d.run.priority);
         at = array(statement, at, "int8", definitions, d -> d.run.timeoutMillis);
-        return array(statement, at, "int8", definitions, d -> d.run.retentionMillis);
+        at = array(statement, at, "int8", definitions, d -> d.run.retentionMillis);
+        return array(statement, at, "text", definitions, d -> d.run.group);
     }
 
     /**
@@ -215,7 +218,7 @@ public final class CronStore {
                     misfire = excluded.misfire, catch_up_limit = excluded.catch_up_limit, overlap = excluded.overlap,
                     jitter_millis = excluded.jitter_millis, max_attempts = excluded.max_attempts,
                     priority = excluded.priority, timeout_millis = excluded.timeout_millis,
-                    retention_millis = excluded.retention_millis,
+                    retention_millis = excluded.retention_millis, job_group = excluded.job_group,
                     next_fire_at = excluded.next_fire_at, problem = NULL, updated_at = clock_timestamp()
                 WHERE c.declared
                 """.formatted(INSERTED_COLUMNS, DECLARED_COLUMNS, TYPES, COLUMNS)),
@@ -313,7 +316,7 @@ public final class CronStore {
                 definition(row),
                 row.getBoolean("declared"),
                 row.getBoolean("paused"),
-                time(row, 17),
+                time(row, 18),
                 row.getString("problem"));
     }
 
@@ -334,7 +337,8 @@ public final class CronStore {
                         // A set of an earlier build has no priorities.
                         Objects.requireNonNullElse(row.getObject(12, Integer.class), RunOptions.DEFAULTS.priority),
                         row.getObject(13, Long.class),
-                        row.getObject(14, Long.class)));
+                        row.getObject(14, Long.class),
+                        row.getString(15)));
     }
 
     /** Binds one column of {@code rows} as an array; returns the index of the next parameter. */

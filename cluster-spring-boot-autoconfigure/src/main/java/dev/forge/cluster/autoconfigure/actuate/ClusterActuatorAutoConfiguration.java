@@ -10,6 +10,8 @@ import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.daemon.Daemons;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.store.JobLimitReports;
 import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.lock.LockStore;
@@ -105,6 +107,7 @@ public final class ClusterActuatorAutoConfiguration {
         JobsDescriptor.JobDescriptor.class,
         JobsDescriptor.JobStatusDescriptor.class,
         JobsDescriptor.JobNameStateDescriptor.class,
+        LimitsDescriptor.class,
         CronsDescriptor.class,
         CronsDescriptor.CronStateDescriptor.class,
         DaemonsDescriptor.class,
@@ -124,6 +127,7 @@ public final class ClusterActuatorAutoConfiguration {
                 Schema schema,
                 EndpointValues values,
                 Jobs jobs,
+                JobHandlers handlers,
                 Crons crons,
                 Daemons daemons,
                 ObjectProvider<Workflows> workflows) {
@@ -137,6 +141,7 @@ public final class ClusterActuatorAutoConfiguration {
                                     runtime.node(), new NodeReports(schema, control), new NodeStore(schema, control)),
                             new LocksResource(new LockStore(schema, control), values),
                             new JobsResource(jobs, new JobReports(schema, control), values),
+                            new LimitsResource(jobs, new JobLimitReports(schema, control), handlers, values),
                             new CronsResource(crons, values),
                             new DaemonsResource(daemons, values),
                             workflows.stream()

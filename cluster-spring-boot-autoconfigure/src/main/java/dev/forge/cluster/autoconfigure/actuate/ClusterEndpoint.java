@@ -27,7 +27,7 @@ import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 @Endpoint(id = "forgecluster", defaultAccess = Access.READ_ONLY)
 public final class ClusterEndpoint {
 
-    private static final Set<String> CHANGEABLE = Set.of("nodes", "jobs", "crons", "daemons", "workflows");
+    private static final Set<String> CHANGEABLE = Set.of("nodes", "jobs", "limits", "crons", "daemons", "workflows");
 
     /** How many requests may read resources at a time: they use the application's pool and may load large values. */
     static final int CONCURRENT_READS = 2;
@@ -52,6 +52,7 @@ public final class ClusterEndpoint {
             NodesResource nodes,
             LocksResource locks,
             JobsResource jobs,
+            LimitsResource limits,
             CronsResource crons,
             DaemonsResource daemons,
             @Nullable WorkflowsResource workflows) {}
@@ -88,7 +89,7 @@ public final class ClusterEndpoint {
      * @param user the user; null means an anonymous one
      * @param name returns only entries of that name, for jobs and workflows
      * @param status returns only entries with that status, for jobs and workflows
-     * @param after returns only entries after that name, for crons
+     * @param after returns only entries after that name, for crons and limits
      * @param limit the largest number of entries
      * @param path the resource, followed by the name or id of an entry
      * @return null if there is no such resource or entry; a response with status 400 if a parameter is invalid, and with status 503
@@ -144,6 +145,7 @@ public final class ClusterEndpoint {
             case "nodes" -> resources.nodes.list();
             case "locks" -> resources.locks.list(query.limit, query.user);
             case "jobs" -> resources.jobs.list(query.name, query.status, query.limit);
+            case "limits" -> resources.limits.list(query.after, query.limit);
             case "crons" -> resources.crons.list(query.after, query.limit, query.user);
             case "daemons" -> resources.daemons.list(query.user);
             case "workflows" -> workflows == null ? null : workflows.list(query.name, query.status, query.limit);
@@ -156,6 +158,7 @@ public final class ClusterEndpoint {
         WorkflowsResource workflows = resources.workflows;
         return switch (path[0]) {
             case "jobs" -> path.length == 2 ? resources.jobs.find(entry, user) : null;
+            case "limits" -> resources.limits.find(entry, limit, user);
             case "crons" -> resources.crons.find(entry, limit, user);
             case "daemons" -> resources.daemons.find(entry, user);
             case "workflows" -> workflows == null || path.length != 2 ? null : workflows.find(entry, user);
@@ -173,18 +176,33 @@ public final class ClusterEndpoint {
      *
      * @param path the resource, followed by the name or id of the entry
      * @param state the requested state
+     * @param concurrency for limits: the number of jobs that may run at the same time
+     * @param groupConcurrency for limits: the number of jobs of one group that may run at the same time
+     * @param groupRate for limits: how often jobs of one group start, for example 10/s
+     * @param groupBurst for limits: how many jobs of one group start at once after a quiet time
+     * @param group for limits: the group that gets a weight
+     * @param weight for limits: the number of jobs that the group starts whenever its turn comes
      * @return the descriptor of the changed entry; a response with status 404 if there is no such entry, and with status 400 if the
      *     state is not possible
      */
     @WriteOperation
     @Nullable
-    public Object changeState(@Selector(match = Match.ALL_REMAINING) String[] path, String state) {
-        Object response = orBadRequest(() -> change(path, state));
+    public Object changeState(
+            @Selector(match = Match.ALL_REMAINING) String[] path,
+            String state,
+            @Nullable Integer concurrency,
+            @Nullable Integer groupConcurrency,
+            @Nullable String groupRate,
+            @Nullable Long groupBurst,
+            @Nullable String group,
+            @Nullable Integer weight) {
+        var limits = new LimitsResource.Change(concurrency, groupConcurrency, groupRate, groupBurst, group, weight);
+        Object response = orBadRequest(() -> change(path, state, limits));
         // Spring Boot would turn null into a successful response to a POST.
         return response == null ? notFound("Not found: '%s'".formatted(String.join("/", path))) : response;
     }
 
-    private @Nullable Object change(String[] path, String state) {
+    private @Nullable Object change(String[] path, String state, LimitsResource.Change limits) {
         EndpointRequests.requirePrintable("path", String.join("/", path));
         EndpointRequests.requirePrintable("state", state);
         String entry = entry(path);
@@ -192,8 +210,12 @@ public final class ClusterEndpoint {
             throw EndpointRequests.invalid(
                     "The state of all %1$s cannot be changed at once: POST to %1$s/{name or id}".formatted(path[0]));
         }
+        if (!limits.isEmpty() && !path[0].equals("limits")) {
+            throw EndpointRequests.invalid("Limits and weights are changed with a POST to limits/{name} only");
+        }
         WorkflowsResource workflows = resources.workflows;
         return switch (path[0]) {
+            case "limits" -> resources.limits.changeState(entry, state, limits);
             case "nodes" -> resources.nodes.changeState(entry, state);
             case "jobs" -> resources.jobs.changeState(entry, state);
             case "crons" -> resources.crons.changeState(entry, state);

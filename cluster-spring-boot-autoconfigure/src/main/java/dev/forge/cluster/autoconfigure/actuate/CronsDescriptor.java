@@ -27,6 +27,7 @@ public record CronsDescriptor(List<CronDescriptor> cron, List<CronDescriptor> fi
      * @param declared true if it is declared in code, false if it was created at run time
      * @param target leader or any-worker
      * @param capability the capability a worker needs to run it; absent if any worker may
+     * @param group the group of its jobs, sanitized; absent: as the handler declares
      * @param misfire what happens to missed slots
      * @param overlap what happens if the previous run has not finished
      * @param state running, paused, or unknown if no live node has its handler
@@ -46,6 +47,7 @@ public record CronsDescriptor(List<CronDescriptor> cron, List<CronDescriptor> fi
             boolean declared,
             String target,
             @Nullable String capability,
+            @Nullable Object group,
             String misfire,
             String overlap,
             String state,

@@ -79,6 +79,7 @@ final class CronsResource {
                 info.declared(),
                 EnumText.hyphenated(info.target()),
                 info.capability(),
+                shown.value("group", info.group()),
                 EnumText.hyphenated(info.misfire()),
                 EnumText.hyphenated(info.overlap()),
                 info.paused() ? "paused" : info.runnable() ? "running" : "unknown",

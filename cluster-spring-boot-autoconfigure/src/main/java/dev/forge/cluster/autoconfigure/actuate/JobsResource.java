@@ -99,6 +99,7 @@ final class JobsResource {
         var metadata = new TreeMap<String, @Nullable Object>();
         job.metadata().forEach((key, value) -> metadata.put(key, shown.value("metadata." + key, value)));
         Object uniqueKey = shown.value("uniqueKey", job.uniqueKey());
+        Object group = shown.value("group", job.group());
         return new JobDescriptor(
                 job.id(),
                 job.name(),
@@ -116,13 +117,15 @@ final class JobsResource {
                 job.nodeId(),
                 metadata,
                 uniqueKey,
-                shown.value("group", job.group()),
+                group,
                 shown.json("progress", job.progress()),
                 shown.json("payload", job.payload()),
                 shown.json("result", job.result()),
                 shown.value("error", job.lastError()),
                 attempts(job.attemptHistory(), shown),
-                explanation(explanation, job.uniqueKey(), uniqueKey));
+                new ExplanationDescriptor(
+                        explanation.reason(),
+                        masked(masked(explanation.text(), job.uniqueKey(), uniqueKey), job.group(), group)));
     }
 
     private static @Nullable List<AttemptDescriptor> attempts(List<JobAttempt> attempts, Sanitized shown) {
@@ -143,14 +146,9 @@ final class JobsResource {
                 shown.value("error", attempt.error()));
     }
 
-    // The text may name the unique key, which is sanitized there, too.
-    private static ExplanationDescriptor explanation(
-            JobExplanation explanation, @Nullable String uniqueKey, @Nullable Object shownKey) {
-        return new ExplanationDescriptor(
-                explanation.reason(),
-                uniqueKey == null
-                        ? explanation.text()
-                        : explanation.text().replace("'" + uniqueKey + "'", "'" + shownKey + "'"));
+    /** Replaces a unique key or group that an explanation names by what is shown of it. */
+    private static String masked(String text, @Nullable String named, @Nullable Object shown) {
+        return named == null ? text : text.replace("'" + named + "'", "'" + shown + "'");
     }
 
     /** Changes the state of one job, by id, or of all jobs of a name; returns null if there is none. */

@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.job;
 
 import dev.forge.cluster.autoconfigure.handler.AttributeReader;
+import dev.forge.cluster.autoconfigure.handler.RateText;
 import dev.forge.cluster.internal.job.handler.JobHandler.GroupOfPayload;
 import dev.forge.cluster.internal.job.handler.JobHandler.Grouping;
 import dev.forge.cluster.job.ClusterJob;
@@ -13,14 +14,9 @@ import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
 import java.lang.reflect.RecordComponent;
 import java.lang.reflect.Type;
-import java.time.Duration;
-import java.util.Locale;
 import java.util.TreeSet;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.springframework.beans.BeanUtils;
-import org.springframework.boot.convert.DurationStyle;
 import org.springframework.core.ResolvableType;
 import org.springframework.expression.EvaluationContext;
 import org.springframework.expression.EvaluationException;
@@ -40,7 +36,6 @@ import org.springframework.expression.spel.support.SimpleEvaluationContext;
 final class JobGroups {
 
     private static final SpelExpressionParser PARSER = new SpelExpressionParser();
-    private static final Pattern RATE = Pattern.compile("(\\d{1,10})\\s*/\\s*(\\d*)\\s*(ms|s|m|h|d)");
     private static final String PAYLOAD = "payload";
 
     private final AttributeReader attributes;
@@ -64,7 +59,8 @@ final class JobGroups {
                 attributes.either("groupBurst", job.groupBurst(), 1, job.groupBurstString()),
                 AttributeReader.atLeast(1),
                 1);
-        RateLimit rate = attributes.valueOrNull("groupRate", job.groupRate(), text -> rate(text, burst), null);
+        RateLimit rate =
+                attributes.valueOrNull("groupRate", job.groupRate(), text -> RateText.parse(text, burst), null);
         if (rate == null && burst > 1) {
             throw new IllegalArgumentException("groupBurst (%d) needs a groupRate".formatted(burst));
         }
@@ -79,16 +75,6 @@ final class JobGroups {
     private @Nullable Integer concurrency(String attribute, int typed, String text) {
         return attributes.valueOrNull(
                 attribute, attributes.either(attribute, typed, 0, text), AttributeReader.atLeast(1), null);
-    }
-
-    private static RateLimit rate(String text, int burst) {
-        Matcher matcher = RATE.matcher(text.toLowerCase(Locale.ROOT));
-        if (!matcher.matches()) {
-            throw new IllegalArgumentException("is not a rate such as 10/s, 100/m or 1/15m");
-        }
-        String number = matcher.group(2);
-        Duration per = DurationStyle.SIMPLE.parse((number.isEmpty() ? "1" : number) + matcher.group(3));
-        return new RateLimit(Long.parseLong(matcher.group(1)), per, burst);
     }
 
     private static GroupOfPayload group(String text, @Nullable Type payloadType) {

@@ -3,7 +3,9 @@
 package dev.forge.cluster.autoconfigure.metrics;
 
 import dev.forge.cluster.internal.daemon.DaemonStore;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.store.JobReports;
+import dev.forge.cluster.internal.job.store.JobWaitReports;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.EnumText;
@@ -44,6 +46,7 @@ public final class ClusterMetrics implements DisposableBean {
     private final Leadership leadership;
     private final Sources sources;
     private final MultiGauge jobs;
+    private final JobLimitGauges limits;
     private final MultiGauge daemons;
     private final MultiGauge workflows;
     private final List<Meter> clusterWide = new ArrayList<>();
@@ -57,6 +60,8 @@ public final class ClusterMetrics implements DisposableBean {
             Node node,
             NodeReports nodes,
             JobReports jobs,
+            JobWaitReports waits,
+            JobHandlers handlers,
             DaemonStore daemons,
             WorkflowReports workflows,
             StateStore states,
@@ -72,6 +77,7 @@ public final class ClusterMetrics implements DisposableBean {
                         + " Names beyond a thousand that no node has a handler for are counted as (other)")
                 .tag("cluster", cluster)
                 .register(registry);
+        this.limits = new JobLimitGauges(registry, cluster, sources.waits, sources.handlers);
         this.daemons = MultiGauge.builder("forge.cluster.daemons")
                 .description("Instances of daemons by name and status")
                 .tag("cluster", cluster)
@@ -127,6 +133,7 @@ public final class ClusterMetrics implements DisposableBean {
         clusterWide.forEach(registry::remove);
         clusterWide.clear();
         jobs.register(List.of(), true);
+        limits.forget();
         daemons.register(List.of(), true);
         workflows.register(List.of(), true);
         if (counting != null) {
@@ -137,6 +144,7 @@ public final class ClusterMetrics implements DisposableBean {
 
     private void count() {
         countJobs();
+        countLimits();
         countDaemons();
         countWorkflows();
         countLogins();
@@ -211,6 +219,16 @@ public final class ClusterMetrics implements DisposableBean {
             if (counting != null) {
                 jobs.register(rows, true);
                 oldestAge = oldest;
+            }
+        }
+    }
+
+    /** Counts the jobs of names with limits. */
+    void countLimits() {
+        List<JobWaitReports.LimitedName> names = limits.count();
+        synchronized (clusterWide) {
+            if (counting != null) {
+                limits.show(names);
             }
         }
     }

@@ -8,7 +8,9 @@ import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.store.JobReports;
+import dev.forge.cluster.internal.job.store.JobWaitReports;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
@@ -49,7 +51,8 @@ public final class ClusterMetricsAutoConfiguration {
                 ClusterAutoConfiguration.ClusterName name,
                 Leadership leadership,
                 Schema schema,
-                NodeRuntime runtime) {
+                NodeRuntime runtime,
+                JobHandlers handlers) {
             return new ClusterMetrics(
                     registry,
                     name.text(),
@@ -58,6 +61,8 @@ public final class ClusterMetricsAutoConfiguration {
                             runtime.node(),
                             new NodeReports(schema, runtime.control().reports()),
                             new JobReports(schema, runtime.control().reports()),
+                            new JobWaitReports(schema, runtime.control().reports()),
+                            handlers,
                             new DaemonStore(schema, runtime.control().reports()),
                             new WorkflowReports(schema, runtime.control().reports()),
                             new StateStore(

@@ -277,6 +277,7 @@ class CronDeploymentTests extends AbstractCronTests {
                         7,
                         Overlap.SKIP,
                         Duration.ofSeconds(3),
+                        null,
                         false,
                         CronSchedule.of("0 6 * * *", "UTC").next(now()),
                         true,

@@ -102,7 +102,7 @@ public final class TestJobs {
             return new Declared(name, List.of(alias), payload, maxAttempts, timeout, excluded, transaction, grouping);
         }
 
-        Declared grouped(JobHandler.GroupOfPayload group, JobLimits limits, boolean ordered) {
+        public Declared grouped(JobHandler.GroupOfPayload group, JobLimits limits, boolean ordered) {
             return new Declared(
                     name,
                     aliases,

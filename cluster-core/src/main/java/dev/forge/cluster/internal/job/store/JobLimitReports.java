@@ -3,18 +3,23 @@
 package dev.forge.cluster.internal.job.store;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.job.JobLimits;
+import java.sql.ResultSet;
+import java.sql.SQLException;
 import java.sql.Types;
 import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
+import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** Answers which limits keep jobs from starting. */
+/** Queries about the limits of jobs: what they are, what they allow at present, and which jobs occupy their places. */
 public final class JobLimitReports {
 
     /** How many holders are named. */
@@ -26,6 +31,102 @@ public final class JobLimitReports {
     public JobLimitReports(Schema schema, DataSource source) {
         this.schema = schema;
         this.client = JdbcClient.create(source);
+    }
+
+    /**
+     * The limits of the jobs of a name, and those that its handler declares.
+     *
+     * @param overridden whether the limits were set at run time
+     */
+    public record NameLimits(String name, JobLimits limits, boolean ordered, boolean overridden, JobLimits declared) {
+
+        /** Returns that a name has no limits. */
+        public static NameLimits none(String name) {
+            return new NameLimits(name, JobLimits.none(), false, false, JobLimits.none());
+        }
+    }
+
+    private static final String NAME_LIMITS = """
+            SELECT name, ordered, overridden, concurrency, group_concurrency, group_rate, extract(epoch FROM group_period) * 1000,
+                   group_burst, declared_concurrency, declared_group_concurrency, declared_group_rate,
+                   extract(epoch FROM declared_group_period) * 1000, declared_group_burst
+            FROM ~.forge_job_limits
+            """;
+
+    /** Returns the limits of a name of a handler; empty if nobody has declared or set any. */
+    public Optional<NameLimits> find(String handler) {
+        return client.sql(schema.sql(NAME_LIMITS + "WHERE name = ?"))
+                .param(handler)
+                .query((row, n) -> nameLimits(row))
+                .optional();
+    }
+
+    /** Returns up to {@code limit} names that have limits, after a name, ordered by name. */
+    public List<NameLimits> page(@Nullable String after, int limit) {
+        return client.sql(schema.sql(NAME_LIMITS + """
+                WHERE (:after::text IS NULL OR name > :after)
+                  AND (overridden OR ordered OR num_nonnulls(concurrency, group_concurrency, group_rate) > 0)
+                ORDER BY name LIMIT :limit
+                """))
+                .param("after", after, Types.VARCHAR)
+                .param("limit", limit)
+                .query((row, n) -> nameLimits(row))
+                .list();
+    }
+
+    private static NameLimits nameLimits(ResultSet row) throws SQLException {
+        return new NameLimits(
+                row.getString(1),
+                JobLimitStore.limits(row, 4),
+                row.getBoolean(2),
+                row.getBoolean(3),
+                JobLimitStore.limits(row, 9));
+    }
+
+    /** Returns how many jobs of these names the nodes hold, by name; names without such jobs are absent. */
+    public Map<String, Long> held(Collection<String> names) {
+        return client
+                .sql(schema.sql("""
+                SELECT name, count(*) FROM ~.forge_jobs WHERE status IN %s AND name = ANY (?::text[]) GROUP BY name
+                """.formatted(JobRows.HELD)))
+                .param(names.toArray(String[]::new))
+                .query((row, n) -> Map.entry(row.getString(1), row.getLong(2)))
+                .list()
+                .stream()
+                .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
+    }
+
+    /** A group with the number of its jobs that nodes hold. */
+    public record GroupState(String group, long held, int weight) {}
+
+    /** Returns groups that have jobs on nodes, the fullest first, then groups with a weight. */
+    public List<GroupState> groups(String handler, Collection<String> names, int limit) {
+        return client.sql(schema.sql("""
+                WITH held AS MATERIALIZED (
+                    SELECT job_group, count(*) AS jobs FROM ~.forge_jobs
+                    WHERE status IN %s AND name = ANY (:names::text[]) AND job_group IS NOT NULL GROUP BY job_group)
+                SELECT h.job_group::text AS job_group, h.jobs, coalesce(w.weight, 1)
+                FROM held h LEFT JOIN ~.forge_job_weights w ON w.name = :handler AND w.job_group = h.job_group
+                UNION ALL
+                SELECT * FROM (
+                    SELECT w.job_group::text, 0, w.weight FROM ~.forge_job_weights w
+                    WHERE w.name = :handler AND NOT EXISTS (SELECT FROM held h WHERE h.job_group = w.job_group)
+                    ORDER BY w.job_group LIMIT :limit) AS weighted
+                ORDER BY 2 DESC, 1 LIMIT :limit
+                """.formatted(JobRows.HELD)))
+                .param("handler", handler)
+                .param("names", names.toArray(String[]::new))
+                .param("limit", limit)
+                .query((row, n) -> new GroupState(row.getString(1), row.getLong(2), row.getInt(3)))
+                .list();
+    }
+
+    /** Returns whether a group of this name has a weight. */
+    public boolean hasWeights(String handler) {
+        return client.sql(schema.sql("SELECT EXISTS (SELECT FROM ~.forge_job_weights WHERE name = ?)"))
+                .param(handler)
+                .query(Boolean.class)
+                .single();
     }
 
     /** A job that occupies a place of a limit, and since when. */

@@ -105,16 +105,19 @@ public final class JobLimitStore {
                 FROM ~.forge_job_limits WHERE name = ?
                 """))
                 .param(name)
-                .query((row, n) -> limits(row))
+                .query((row, n) -> limits(row, 1))
                 .optional();
     }
 
-    private static JobLimits limits(ResultSet row) throws SQLException {
-        Long rate = row.getObject(3, Long.class);
+    /** Reads limits from five columns: concurrency, concurrency of a group, rate, period in milliseconds, burst. */
+    static JobLimits limits(ResultSet row, int from) throws SQLException {
+        Long rate = row.getObject(from + 2, Long.class);
         return new JobLimits(
-                row.getObject(1, Integer.class),
-                row.getObject(2, Integer.class),
-                rate == null ? null : new RateLimit(rate, Duration.ofMillis(row.getLong(4)), row.getLong(5)));
+                row.getObject(from, Integer.class),
+                row.getObject(from + 1, Integer.class),
+                rate == null
+                        ? null
+                        : new RateLimit(rate, Duration.ofMillis(row.getLong(from + 3)), row.getLong(from + 4)));
     }
 
     private static JdbcClient.StatementSpec bind(JdbcClient.StatementSpec statement, String name, JobLimits limits) {
