@@ -142,6 +142,7 @@ public final class ClusterActuatorAutoConfiguration {
                             new LocksResource(new LockStore(schema, control), values),
                             new JobsResource(jobs, new JobReports(schema, control), values),
                             new LimitsResource(jobs, new JobLimitReports(schema, control), handlers, values),
+                            new BatchesResource(jobs),
                             new CronsResource(crons, values),
                             new DaemonsResource(daemons, values),
                             workflows.stream()

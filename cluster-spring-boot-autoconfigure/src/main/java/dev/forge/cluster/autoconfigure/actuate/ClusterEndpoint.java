@@ -27,7 +27,7 @@ import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 @Endpoint(id = "forgecluster", defaultAccess = Access.READ_ONLY)
 public final class ClusterEndpoint {
 
-    private static final Set<String> CHANGEABLE = Set.of("nodes", "jobs", "limits", "crons", "daemons", "workflows");
+    private static final Set<String> CHANGEABLE = Set.of("nodes", "jobs", "limits", "batches", "crons", "daemons", "workflows");
 
     /** How many requests may read resources at a time: they use the application's pool and may load large values. */
     static final int CONCURRENT_READS = 2;
@@ -53,6 +53,7 @@ public final class ClusterEndpoint {
             LocksResource locks,
             JobsResource jobs,
             LimitsResource limits,
+            BatchesResource batches,
             CronsResource crons,
             DaemonsResource daemons,
             @Nullable WorkflowsResource workflows) {}
@@ -146,6 +147,7 @@ public final class ClusterEndpoint {
             case "locks" -> resources.locks.list(query.limit, query.user);
             case "jobs" -> resources.jobs.list(query.name, query.status, query.limit);
             case "limits" -> resources.limits.list(query.after, query.limit);
+            case "batches" -> resources.batches.list(query.limit);
             case "crons" -> resources.crons.list(query.after, query.limit, query.user);
             case "daemons" -> resources.daemons.list(query.user);
             case "workflows" -> workflows == null ? null : workflows.list(query.name, query.status, query.limit);
@@ -159,6 +161,7 @@ public final class ClusterEndpoint {
         return switch (path[0]) {
             case "jobs" -> path.length == 2 ? resources.jobs.find(entry, user) : null;
             case "limits" -> resources.limits.find(entry, limit, user);
+            case "batches" -> path.length == 2 ? resources.batches.find(entry) : null;
             case "crons" -> resources.crons.find(entry, limit, user);
             case "daemons" -> resources.daemons.find(entry, user);
             case "workflows" -> workflows == null || path.length != 2 ? null : workflows.find(entry, user);
@@ -218,6 +221,7 @@ public final class ClusterEndpoint {
             case "limits" -> resources.limits.changeState(entry, state, limits);
             case "nodes" -> resources.nodes.changeState(entry, state);
             case "jobs" -> resources.jobs.changeState(entry, state);
+            case "batches" -> resources.batches.changeState(entry, state);
             case "crons" -> resources.crons.changeState(entry, state);
             case "daemons" -> resources.daemons.changeState(entry, state);
             case "workflows" -> workflows == null ? null : workflows.changeState(entry, state);
