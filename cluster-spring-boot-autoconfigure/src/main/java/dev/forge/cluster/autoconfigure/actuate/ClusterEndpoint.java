@@ -27,7 +27,8 @@ import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 @Endpoint(id = "forgecluster", defaultAccess = Access.READ_ONLY)
 public final class ClusterEndpoint {
 
-    private static final Set<String> CHANGEABLE = Set.of("nodes", "jobs", "limits", "batches", "crons", "daemons", "workflows");
+    private static final Set<String> CHANGEABLE =
+            Set.of("nodes", "jobs", "limits", "batches", "crons", "daemons", "workflows");
 
     /** How many requests may read resources at a time: they use the application's pool and may load large values. */
     static final int CONCURRENT_READS = 2;
