@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.helpers.MessageFormatter;
 import org.springframework.core.ParameterizedTypeReference;
 
 /** The job that a handler runs; a parameter of its method. */
@@ -51,6 +52,23 @@ public interface JobContext {
 
     /** Publishes the progress in {@code forge_jobs.progress}. Written with the next batch; the latest wins. */
     void progress(int percent, String message);
+
+    /**
+     * Logs a line that is shown with the job: {@link Jobs#logs}. Lines are written about twice a second and when the handler returns,
+     * not in the transaction of the handler: they survive a failed attempt. A crash of the node loses those of the last second. The
+     * last 500 lines of a job are kept, with up to 1,000 characters each. Lines that are logged after the handler has returned may be
+     * lost.
+     */
+    void log(String message);
+
+    /**
+     * Logs a line with arguments, {@code job.log("{} of {} rows imported", done, all)}; see {@link #log(String)}.
+     *
+     * @param format text with a {@code {}} for each argument, as in SLF4J
+     */
+    default void log(String format, @Nullable Object... arguments) {
+        log(MessageFormatter.arrayFormat(format, arguments).getMessage());
+    }
 
     /**
      * Records a state for the next attempt. It is stored when this method returns; for a transactional handler, whose writes a

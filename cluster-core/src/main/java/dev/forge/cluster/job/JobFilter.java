@@ -3,8 +3,12 @@
 package dev.forge.cluster.job;
 
 import java.time.Instant;
+import java.util.Collections;
 import java.util.EnumSet;
+import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -13,25 +17,18 @@ import org.jspecify.annotations.Nullable;
  * <pre>{@code
  * jobs.list(JobFilter.all().withName("send-mail").withStatuses(JobStatus.FAILED, JobStatus.ABANDONED), 50);
  * }</pre>
+ *
+ * <p>Tags, groups, statuses and times lead to their jobs through an index. The other conditions are checked job by job, within the
+ * bounds of {@link Jobs#search}.
  */
 public final class JobFilter {
 
-    private static final JobFilter ALL = new JobFilter(null, Set.of(), null, null);
+    private static final JobFilter ALL = new JobFilter(new Draft());
 
-    private final @Nullable String name;
-    private final Set<JobStatus> statuses;
-    private final @Nullable Instant createdFrom;
-    private final @Nullable Instant createdBefore;
+    private final Draft conditions;
 
-    private JobFilter(
-            @Nullable String name,
-            Set<JobStatus> statuses,
-            @Nullable Instant createdFrom,
-            @Nullable Instant createdBefore) {
-        this.name = name;
-        this.statuses = statuses;
-        this.createdFrom = createdFrom;
-        this.createdBefore = createdBefore;
+    private JobFilter(Draft conditions) {
+        this.conditions = conditions;
     }
 
     /** Returns a filter that selects all jobs. */
@@ -39,10 +36,22 @@ public final class JobFilter {
         return ALL;
     }
 
+    /**
+     * Returns a filter that selects all jobs, also for bulk operations, which reject {@link #all()} without conditions: it may be a
+     * filter whose conditions were forgotten.
+     */
+    public static JobFilter everyJob() {
+        var draft = new Draft();
+        draft.everyJob = true;
+        return new JobFilter(draft);
+    }
+
     /** Selects jobs of that name. */
     public JobFilter withName(String name) {
         required("withName", "name", name);
-        return new JobFilter(name, statuses, createdFrom, createdBefore);
+        Draft draft = new Draft(conditions);
+        draft.name = name;
+        return new JobFilter(draft);
     }
 
     /** Selects jobs in one of these statuses; none given: in any status. */
@@ -53,19 +62,92 @@ public final class JobFilter {
             required("withStatuses", "status", status);
             wanted.add(status);
         }
-        return new JobFilter(name, Set.copyOf(wanted), createdFrom, createdBefore);
+        Draft draft = new Draft(conditions);
+        draft.statuses = Collections.unmodifiableSet(wanted);
+        return new JobFilter(draft);
+    }
+
+    /** Selects jobs that have all of these tags; none given: with or without tags. See {@link JobOptions#withTags}. */
+    public JobFilter withTags(String... tags) {
+        required("withTags", "tags", tags);
+        var wanted = new TreeSet<String>();
+        for (String tag : tags) {
+            required("withTags", "tag", tag);
+            wanted.add(tag);
+        }
+        Draft draft = new Draft(conditions);
+        draft.tags = Collections.unmodifiableSet(wanted);
+        return new JobFilter(draft);
+    }
+
+    /** Selects jobs of that group, of any name. See {@link JobOptions#withGroup}. */
+    public JobFilter withGroup(String group) {
+        required("withGroup", "group", group);
+        Draft draft = new Draft(conditions);
+        draft.group = group;
+        return new JobFilter(draft);
+    }
+
+    /** Selects jobs with that unique key. With a name, the active ones are found through an index. */
+    public JobFilter withUniqueKey(String key) {
+        required("withUniqueKey", "key", key);
+        Draft draft = new Draft(conditions);
+        draft.uniqueKey = key;
+        return new JobFilter(draft);
+    }
+
+    /** Selects jobs whose metadata has that value for that key; called several times: all of the values. */
+    public JobFilter withMetadata(String key, String value) {
+        required("withMetadata", "key", key);
+        required("withMetadata", "value", value);
+        var entries = new TreeMap<>(conditions.metadata);
+        entries.put(key, value);
+        Draft draft = new Draft(conditions);
+        draft.metadata = Collections.unmodifiableMap(entries);
+        return new JobFilter(draft);
+    }
+
+    /**
+     * Selects jobs whose last error contains that text, in upper and lower case as given. Without {@linkplain #withStatuses
+     * statuses}, failed and abandoned jobs are searched, those that ended last first.
+     */
+    public JobFilter withError(String text) {
+        required("withError", "text", text);
+        Draft draft = new Draft(conditions);
+        draft.error = text;
+        return new JobFilter(draft);
     }
 
     /** Selects jobs that were enqueued at that time or later, by the database's clock. */
     public JobFilter withCreatedFrom(Instant from) {
         required("withCreatedFrom", "from", from);
-        return new JobFilter(name, statuses, from, createdBefore);
+        Draft draft = new Draft(conditions);
+        draft.createdFrom = from;
+        return new JobFilter(draft);
     }
 
     /** Selects jobs that were enqueued before that time, by the database's clock. */
     public JobFilter withCreatedBefore(Instant before) {
         required("withCreatedBefore", "before", before);
-        return new JobFilter(name, statuses, createdFrom, before);
+        Draft draft = new Draft(conditions);
+        draft.createdBefore = before;
+        return new JobFilter(draft);
+    }
+
+    /** Selects jobs that ended at that time or later, by the database's clock. */
+    public JobFilter withFinishedFrom(Instant from) {
+        required("withFinishedFrom", "from", from);
+        Draft draft = new Draft(conditions);
+        draft.finishedFrom = from;
+        return new JobFilter(draft);
+    }
+
+    /** Selects jobs that ended before that time, by the database's clock. */
+    public JobFilter withFinishedBefore(Instant before) {
+        required("withFinishedBefore", "before", before);
+        Draft draft = new Draft(conditions);
+        draft.finishedBefore = before;
+        return new JobFilter(draft);
     }
 
     private static void required(String method, String parameter, @Nullable Object value) {
@@ -76,21 +158,131 @@ public final class JobFilter {
 
     /** See {@link #withName}. */
     public @Nullable String name() {
-        return name;
+        return conditions.name;
     }
 
     /** See {@link #withStatuses}; empty for any status. */
     public Set<JobStatus> statuses() {
-        return statuses;
+        return conditions.statuses;
+    }
+
+    /** See {@link #withTags}; empty: with or without tags. */
+    public Set<String> tags() {
+        return conditions.tags;
+    }
+
+    /** See {@link #withGroup}. */
+    public @Nullable String group() {
+        return conditions.group;
+    }
+
+    /** See {@link #withUniqueKey}. */
+    public @Nullable String uniqueKey() {
+        return conditions.uniqueKey;
+    }
+
+    /** See {@link #withMetadata}. */
+    public Map<String, String> metadata() {
+        return conditions.metadata;
+    }
+
+    /** See {@link #withError}. */
+    public @Nullable String error() {
+        return conditions.error;
     }
 
     /** See {@link #withCreatedFrom}. */
     public @Nullable Instant createdFrom() {
-        return createdFrom;
+        return conditions.createdFrom;
     }
 
     /** See {@link #withCreatedBefore}. */
     public @Nullable Instant createdBefore() {
-        return createdBefore;
+        return conditions.createdBefore;
+    }
+
+    /** See {@link #withFinishedFrom}. */
+    public @Nullable Instant finishedFrom() {
+        return conditions.finishedFrom;
+    }
+
+    /** See {@link #withFinishedBefore}. */
+    public @Nullable Instant finishedBefore() {
+        return conditions.finishedBefore;
+    }
+
+    /** Returns whether the filter was made by {@link #everyJob()}. */
+    public boolean selectsEveryJob() {
+        return conditions.everyJob;
+    }
+
+    /** Returns the conditions as text; equal texts mean equal filters. */
+    @Override
+    public String toString() {
+        return "JobFilter[name=%s, statuses=%s, tags=%s, group=%s, uniqueKey=%s, metadata=%s, error=%s, created=%s..%s, finished=%s..%s]"
+                .formatted(
+                        conditions.name,
+                        conditions.statuses,
+                        conditions.tags,
+                        conditions.group,
+                        conditions.uniqueKey,
+                        conditions.metadata,
+                        conditions.error,
+                        conditions.createdFrom,
+                        conditions.createdBefore,
+                        conditions.finishedFrom,
+                        conditions.finishedBefore);
+    }
+
+    /** The conditions while they are being changed; nobody changes them afterwards. */
+    private static final class Draft {
+
+        boolean everyJob;
+
+        @Nullable
+        String name;
+
+        Set<JobStatus> statuses = Set.of();
+        Set<String> tags = Set.of();
+
+        @Nullable
+        String group;
+
+        @Nullable
+        String uniqueKey;
+
+        Map<String, String> metadata = Map.of();
+
+        @Nullable
+        String error;
+
+        @Nullable
+        Instant createdFrom;
+
+        @Nullable
+        Instant createdBefore;
+
+        @Nullable
+        Instant finishedFrom;
+
+        @Nullable
+        Instant finishedBefore;
+
+        Draft() {}
+
+        Draft(Draft other) {
+            everyJob = other.everyJob;
+            name = other.name;
+            statuses = other.statuses;
+            tags = other.tags;
+            group = other.group;
+            uniqueKey = other.uniqueKey;
+            metadata = other.metadata;
+            error = other.error;
+            createdFrom = other.createdFrom;
+            createdBefore = other.createdBefore;
+            finishedFrom = other.finishedFrom;
+            finishedBefore = other.finishedBefore;
+        }
     }
 }

@@ -23,6 +23,7 @@ import org.jspecify.annotations.Nullable;
  * @param lastError the error of the last failed attempt
  * @param group the group of the job; null: none
  * @param batch the batch that the job belongs to; null: none
+ * @param tags the tags of the job, {@link JobOptions#withTags}
  * @param attemptHistory the last 20 attempts that did not succeed, the oldest first; empty in lists of jobs
  */
 public record JobInfo(
@@ -47,5 +48,6 @@ public record JobInfo(
         @Nullable String group,
         @Nullable UUID batch,
         Map<String, String> metadata,
+        List<String> tags,
         Instant createdAt,
         List<JobAttempt> attemptHistory) {}

@@ -7,6 +7,8 @@ import java.time.Instant;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
+import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -36,6 +38,7 @@ public final class JobOptions {
     private final @Nullable UUID batch;
     private final After after;
     private final Map<String, String> metadata;
+    private final List<String> tags;
 
     private JobOptions(Draft draft) {
         this.delay = draft.delay;
@@ -48,6 +51,7 @@ public final class JobOptions {
         this.batch = draft.batch;
         this.after = draft.after;
         this.metadata = draft.metadata;
+        this.tags = draft.tags;
     }
 
     /** The unique key of a job and what it means for further calls. */
@@ -74,6 +78,7 @@ public final class JobOptions {
         private @Nullable UUID batch;
         private After after = After.NOTHING;
         private Map<String, String> metadata = Map.of();
+        private List<String> tags = List.of();
     }
 
     private JobOptions with(Consumer<Draft> change) {
@@ -88,6 +93,7 @@ public final class JobOptions {
         draft.batch = batch;
         draft.after = after;
         draft.metadata = metadata;
+        draft.tags = tags;
         change.accept(draft);
         return new JobOptions(draft);
     }
@@ -275,6 +281,21 @@ public final class JobOptions {
         return with(draft -> draft.metadata = Collections.unmodifiableMap(extended));
     }
 
+    /**
+     * Attaches tags by which the job can be found, {@link JobFilter#withTags}. Replaces earlier ones; duplicates count once.
+     *
+     * @param tags at most 10, each with at most 100 characters without control characters
+     */
+    public JobOptions withTags(String... tags) {
+        required("withTags", "tags", tags);
+        var distinct = new LinkedHashSet<String>();
+        for (String tag : tags) {
+            required("withTags", "tag", tag);
+            distinct.add(tag);
+        }
+        return with(draft -> draft.tags = List.copyOf(distinct));
+    }
+
     private static void required(String method, String parameter, @Nullable Object value) {
         if (value == null) {
             throw new IllegalArgumentException("JobOptions.%s: %s must not be null".formatted(method, parameter));
@@ -349,5 +370,10 @@ public final class JobOptions {
     /** See {@link #withMetadata}. */
     public Map<String, String> metadata() {
         return metadata;
+    }
+
+    /** See {@link #withTags}. */
+    public List<String> tags() {
+        return tags;
     }
 }

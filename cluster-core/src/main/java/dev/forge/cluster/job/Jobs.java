@@ -4,6 +4,7 @@ package dev.forge.cluster.job;
 
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ReadOnlyTransactionException;
+import java.time.Instant;
 import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
@@ -122,14 +123,39 @@ public interface Jobs {
     /**
      * Returns the newest jobs that match a filter, newest first, without payloads, results, errors and attempts. The cost is
      * bounded: the search covers the last 10,000 jobs that were enqueued, and of older ones up to 10,000 that are unfinished and
-     * 10,000 that have finished.
+     * 10,000 that have finished. A filter with other conditions than name, statuses and creation returns the first page of
+     * {@link #search}.
      *
      * @param limit the number of jobs, between 1 and 1,000
      */
     List<JobInfo> list(JobFilter filter, int limit);
 
-    /** Counts the jobs that match a filter, up to 10,000 within the bounds of {@link #list}. */
+    /**
+     * Searches jobs page by page. Each call looks at no more than 10,000 jobs and takes about two seconds at most; if that is not
+     * enough, the page says so, and its cursor continues the search.
+     *
+     * <p>A search follows one index: that of the first tag; else that of the group; else those of the statuses, active jobs first,
+     * then those that ended last; else the newest jobs first. A filter with a range of creation times starts at ids of that time:
+     * jobs whose ids were not made by the cluster may be missing. Jobs that change their status between two calls may appear twice or
+     * not at all.
+     *
+     * @param limit the largest number of jobs in the page, between 1 and 1,000
+     * @param cursor {@link JobPage#next()} of the previous page of the same filter; null: begins
+     * @throws IllegalArgumentException if the cursor does not belong to the filter
+     */
+    JobPage search(JobFilter filter, int limit, @Nullable String cursor);
+
+    /**
+     * Counts the jobs that match a filter, up to 10,000 within the bounds of {@link #list} or, if the filter has other conditions than
+     * name, statuses and creation, of one call of {@link #search}.
+     */
     JobCount count(JobFilter filter);
+
+    /**
+     * Returns the last lines that the handler has logged for a job, {@link JobContext#log(String)}, the oldest first; at most 500. Lines
+     * are deleted with their job, within a minute.
+     */
+    List<JobLogLine> logs(UUID id);
 
     /**
      * Cancels a job in any unfinished status. A running handler is interrupted, and its result is discarded.
@@ -146,6 +172,73 @@ public interface Jobs {
      * @throws JobRejectedException if the job carries a run of a workflow; use {@code Workflows.retry}
      */
     boolean retry(UUID id);
+
+    /** Cancels jobs, at most 10,000; see {@link #cancelAll(JobFilter, BulkOptions)}. */
+    default BulkResult cancelAll(JobFilter filter) {
+        return cancelAll(filter, BulkOptions.defaults());
+    }
+
+    /**
+     * Cancels the active jobs that match a filter, as {@link #cancel} does.
+     *
+     * <p>All bulk operations work in batches, each of which is a short transaction of its own; they do not join a transaction of the
+     * caller. They change only jobs that still match the filter, in a status in which the single operation is possible, and skip jobs
+     * that another transaction has locked. Jobs that carry runs of workflows are never changed. A call ends after the maximum, or
+     * after about a minute; its result says where the next call continues.
+     *
+     * @throws JobRejectedException if the filter has no condition and is not {@link JobFilter#everyJob()}, or in a transaction
+     */
+    BulkResult cancelAll(JobFilter filter, BulkOptions options);
+
+    /** Retries jobs, at most 10,000; see {@link #retryAll(JobFilter, BulkOptions)}. */
+    default BulkResult retryAll(JobFilter filter) {
+        return retryAll(filter, BulkOptions.defaults());
+    }
+
+    /**
+     * Retries the failed, cancelled and abandoned jobs that match a filter, as {@link #retry} does; in batches, as {@link
+     * #cancelAll(JobFilter, BulkOptions)}.
+     */
+    BulkResult retryAll(JobFilter filter, BulkOptions options);
+
+    /** Makes pending jobs due at another time, at most 10,000; see {@link #rescheduleAll(JobFilter, Instant, BulkOptions)}. */
+    default BulkResult rescheduleAll(JobFilter filter, Instant at) {
+        return rescheduleAll(filter, at, BulkOptions.defaults());
+    }
+
+    /**
+     * Makes the pending jobs that match a filter due at that time, by the database's clock; in batches, as {@link
+     * #cancelAll(JobFilter, BulkOptions)}. A time in the past means now: then jobs that are due already stay as they are.
+     */
+    BulkResult rescheduleAll(JobFilter filter, Instant at, BulkOptions options);
+
+    /** Deletes jobs that have ended, at most 10,000; see {@link #deleteAll(JobFilter, BulkOptions)}. */
+    default BulkResult deleteAll(JobFilter filter) {
+        return deleteAll(filter, BulkOptions.defaults());
+    }
+
+    /**
+     * Deletes the jobs that match a filter and have ended, with their logs; in batches, as {@link #cancelAll(JobFilter, BulkOptions)}. A
+     * job whose result a run of a workflow still has to read is kept.
+     */
+    BulkResult deleteAll(JobFilter filter, BulkOptions options);
+
+    /**
+     * Exports jobs with their payloads, page by page: a JSON object on one line for each. Without statuses, failed and abandoned jobs
+     * are exported. A page has about 8 MB at most; otherwise the bounds are those of {@link #search}.
+     *
+     * @param limit the largest number of lines, between 1 and 1,000
+     * @param cursor {@link JobExport#next()} of the previous page of the same filter; null: begins
+     */
+    JobExport export(JobFilter filter, int limit, @Nullable String cursor);
+
+    /**
+     * Enqueues a job from a line that {@link #export} returned: with the same name, payload, priority, capability, unique key, group,
+     * tags, number of attempts and metadata, except for reserved ones; due now, and with a new id. Joins the caller's transaction.
+     *
+     * @throws JobRejectedException if the line is not such an object, or the job cannot be enqueued; the message says why
+     */
+    EnqueuedJob enqueueExported(String line);
 
     /**
      * Returns the limits that hold for jobs of that name at present: those that were {@linkplain #limit set at run time}, otherwise

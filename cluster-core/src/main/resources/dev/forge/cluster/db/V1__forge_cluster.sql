@@ -247,6 +247,11 @@ CREATE DOMAIN forge_job_capability AS text CONSTRAINT forge_jobs_capability CHEC
 -- Groups take turns in the order of their bytes, whatever the collation of the database.
 CREATE DOMAIN forge_job_group AS text COLLATE "C" CONSTRAINT forge_jobs_group CHECK
     (VALUE <> '' AND pg_catalog.char_length(VALUE) <= 500 AND VALUE !~ '[\x01-\x1f\x7f-\x9f]');
+CREATE DOMAIN forge_tags AS text[] CONSTRAINT forge_jobs_tags CHECK
+    (pg_catalog.cardinality(VALUE) BETWEEN 1 AND 10 AND pg_catalog.array_ndims(VALUE) = 1
+     AND pg_catalog.array_position(VALUE, NULL::text) IS NULL
+     AND pg_catalog.char_length(pg_catalog.array_to_string(VALUE, '')) <= 1000
+     AND pg_catalog.array_to_string(VALUE, '') !~ '[\x01-\x1f\x7f-\x9f]');
 CREATE DOMAIN forge_job_priority AS int CONSTRAINT forge_jobs_priority CHECK (VALUE BETWEEN 0 AND 100);
 CREATE DOMAIN forge_job_time AS timestamptz CONSTRAINT forge_jobs_time CHECK (VALUE >= '1970-01-01 00:00:00+00');
 CREATE DOMAIN forge_job_limit AS int CONSTRAINT forge_jobs_limit CHECK (VALUE >= 1);
@@ -260,6 +265,7 @@ COMMENT ON DOMAIN forge_job_name IS
 COMMENT ON DOMAIN forge_job_key IS 'Unique key of a job. Keys are logged, so control characters are refused.';
 COMMENT ON DOMAIN forge_job_capability IS 'Capability that a job requires. Capabilities are logged, so control characters are refused.';
 COMMENT ON DOMAIN forge_job_group IS 'Group of a job. Groups are logged, so control characters are refused.';
+COMMENT ON DOMAIN forge_tags IS 'Tags of a job: at most 10, with at most 1000 characters together and no control characters.';
 COMMENT ON DOMAIN forge_job_priority IS 'Priority of a job: 100 is the most urgent.';
 COMMENT ON DOMAIN forge_job_time IS 'Time of a job, not before 1970.';
 COMMENT ON DOMAIN forge_job_limit IS 'Limit of at least 1.';
@@ -297,6 +303,7 @@ CREATE TABLE forge_jobs (
     unique_key        forge_job_key,
     job_group         forge_job_group,
     batch_id          uuid,
+    tags              forge_tags,
     payload           jsonb NOT NULL DEFAULT '{}',
     metadata          jsonb NOT NULL DEFAULT '{}',
     progress          jsonb,
@@ -336,6 +343,8 @@ COMMENT ON COLUMN forge_jobs.unique_key IS 'At most one active job with this nam
 COMMENT ON COLUMN forge_jobs.job_group IS
     'Group of the job, such as a customer. Groups of one name take turns, and limits may apply to each of them. NULL: none.';
 COMMENT ON COLUMN forge_jobs.batch_id IS 'Batch that the job belongs to. NULL: none.';
+COMMENT ON COLUMN forge_jobs.tags IS
+    'Tags by which operators find the job; see forge_job_tags. NULL: none. Insert jobs with tags by forge_enqueue, which adds both.';
 COMMENT ON COLUMN forge_jobs.metadata IS 'Texts by key, such as cron, slot and the trace of the enqueuer. Keys that begin with forge. are reserved.';
 COMMENT ON COLUMN forge_jobs.created_at IS 'Time at which the job was enqueued.';
 -- The writer of the row measures: printing the values again for each claim would be expensive.
@@ -410,6 +419,67 @@ CREATE TRIGGER forge_jobs_ended AFTER UPDATE OF status ON forge_jobs FOR EACH RO
 CREATE TRIGGER forge_jobs_deleted AFTER DELETE ON forge_jobs FOR EACH ROW
     WHEN (OLD.unique_key IS NOT NULL AND OLD.finished_at IS NULL)
     EXECUTE FUNCTION forge_free_successor();
+
+-- A table instead of an index on the array: a job has one entry for each tag however often its status changes, and a search reads the
+-- newest jobs of a tag in their order. An inverted index would add entries with each change of a status, and read all jobs of a tag.
+CREATE TABLE forge_job_tags (
+    tag    text COLLATE "C" NOT NULL,
+    job_id uuid NOT NULL,
+    PRIMARY KEY (tag, job_id)
+);
+COMMENT ON TABLE forge_job_tags IS 'Jobs by their tags. Statements that insert jobs with tags write it, triggers keep it up to date.';
+COMMENT ON COLUMN forge_job_tags.tag IS 'A tag in forge_jobs.tags.';
+COMMENT ON COLUMN forge_job_tags.job_id IS 'Id of the job.';
+
+DO $create$
+BEGIN
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_retag_job() RETURNS trigger LANGUAGE plpgsql
+            SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $body$
+        BEGIN
+            IF TG_RELID <> %2$L::regclass THEN
+                RAISE insufficient_privilege USING MESSAGE = 'forge_retag_job serves no table but ' || %2$L;
+            END IF;
+            DELETE FROM %1$I.forge_job_tags t WHERE t.tag = ANY (OLD.tags::text[]) AND t.job_id = OLD.id;
+            IF TG_OP = 'UPDATE' THEN
+                INSERT INTO %1$I.forge_job_tags (tag, job_id)
+                SELECT n.tag, NEW.id FROM unnest(NEW.tags::text[]) AS n (tag)
+                ON CONFLICT DO NOTHING;
+            END IF;
+            RETURN NULL;
+        END
+        $body$
+    $function$, pg_catalog.current_schema(), pg_catalog.format('%I.forge_jobs', pg_catalog.current_schema()));
+END
+$create$;
+REVOKE ALL ON FUNCTION forge_retag_job() FROM PUBLIC;
+COMMENT ON FUNCTION forge_retag_job() IS
+    'Trigger: keeps forge_job_tags up to date when a job is deleted or its tags change. Runs with the rights of its owner.';
+-- Not for insertions, which would all pay for the condition: the statements that insert jobs with tags write both tables.
+CREATE TRIGGER forge_jobs_untagged AFTER DELETE ON forge_jobs FOR EACH ROW
+    WHEN (OLD.tags IS NOT NULL)
+    EXECUTE FUNCTION forge_retag_job();
+CREATE TRIGGER forge_jobs_retagged AFTER UPDATE OF tags ON forge_jobs FOR EACH ROW
+    WHEN (OLD.tags IS DISTINCT FROM NEW.tags)
+    EXECUTE FUNCTION forge_retag_job();
+
+-- No foreign key: it would cost the deletion of each job a search here. Lines of deleted jobs are swept.
+CREATE TABLE forge_job_logs (
+    job_id    uuid NOT NULL,
+    epoch     bigint NOT NULL,
+    line      int NOT NULL,
+    attempt   int NOT NULL,
+    logged_at timestamptz NOT NULL,
+    message   text NOT NULL,
+    PRIMARY KEY (job_id, epoch, line)
+);
+COMMENT ON TABLE forge_job_logs IS 'Lines that handlers logged for their jobs (JobContext.log): the last 500 of each job.';
+COMMENT ON COLUMN forge_job_logs.job_id IS 'Id of the job. Lines of jobs that no longer exist are deleted within a minute or so.';
+COMMENT ON COLUMN forge_job_logs.epoch IS 'Claim under which the line was logged, see forge_jobs.claim_epoch.';
+COMMENT ON COLUMN forge_job_logs.line IS 'Number of the line within its claim. Missing numbers are lines that were not kept.';
+COMMENT ON COLUMN forge_job_logs.attempt IS 'Attempt in which the line was logged.';
+COMMENT ON COLUMN forge_job_logs.logged_at IS 'Time at which the line was logged.';
+COMMENT ON COLUMN forge_job_logs.message IS 'Text of the line.';
 
 CREATE TABLE forge_job_pauses (
     name      text PRIMARY KEY,
@@ -554,7 +624,7 @@ BEGIN
         CREATE FUNCTION forge_enqueue_unique(
             new_id uuid, new_name text, new_payload jsonb, new_priority int, new_capability text, not_before timestamptz,
             delay interval, new_max_attempts int, new_metadata jsonb, new_key text, new_bytes int, new_group text,
-            replaces boolean, unique_for interval, debounce_max interval)
+            replaces boolean, unique_for interval, debounce_max interval, new_tags text[])
         RETURNS uuid LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
         AS $forge_enqueue_unique$
         DECLARE
@@ -577,7 +647,7 @@ BEGIN
                                     coalesce(j.started_at, j.created_at) + debounce_max)) END,
                             max_attempts = new_max_attempts, metadata = new_metadata, body_bytes = new_bytes,
                             job_group = new_group, attempts = 0, recoveries = 0, progress = NULL, checkpoint = NULL,
-                            checkpoint_bytes = NULL, last_error = NULL, attempt_history = NULL
+                            checkpoint_bytes = NULL, last_error = NULL, attempt_history = NULL, tags = new_tags
                         WHERE j.name = new_name AND j.unique_key = new_key AND j.status = 'pending'
                           AND (j.waits_for IS NULL) = is_first
                         RETURNING j.id INTO result;
@@ -613,12 +683,13 @@ BEGIN
                 FOR attempt IN 1..2 LOOP
                     INSERT INTO %1$I.forge_jobs
                         (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, unique_key, waits_for,
-                         body_bytes, job_group)
+                         body_bytes, job_group, tags)
                     VALUES (new_id, new_name, new_payload, new_priority, new_capability,
                             greatest(not_before, clock_timestamp() + delay), new_max_attempts, new_metadata, new_key, running,
-                            new_bytes, new_group)
+                            new_bytes, new_group, new_tags)
                     ON CONFLICT DO NOTHING;
                     IF FOUND THEN
+                        INSERT INTO %1$I.forge_job_tags (tag, job_id) SELECT u.tag, new_id FROM unnest(new_tags) AS u (tag);
                         RETURN new_id;
                     END IF;
                     EXIT WHEN NOT overwrites;
@@ -639,7 +710,7 @@ BEGIN
 END
 $create$;
 COMMENT ON FUNCTION forge_enqueue_unique(
-    uuid, text, jsonb, int, text, timestamptz, interval, int, jsonb, text, int, text, boolean, interval, interval) IS
+    uuid, text, jsonb, int, text, timestamptz, interval, int, jsonb, text, int, text, boolean, interval, interval, text[]) IS
     'Enqueues a job whose unique key has a window or a debounce, and returns its id or that of the existing job. For the nodes of the cluster and forge_enqueue.';
 
 -- Limits and groups of jobs --------------------------------------------------------------------------------------------------------------
@@ -1400,7 +1471,7 @@ BEGIN
             name text, payload jsonb DEFAULT '{}', priority int DEFAULT 50, capability text DEFAULT NULL,
             scheduled_at timestamptz DEFAULT now(), unique_key text DEFAULT NULL, max_attempts int DEFAULT NULL,
             job_group text DEFAULT NULL, unique_for interval DEFAULT NULL, debounce interval DEFAULT NULL,
-            debounce_max interval DEFAULT NULL)
+            debounce_max interval DEFAULT NULL, tags text[] DEFAULT NULL)
         RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $forge_enqueue$
         DECLARE
             -- UUID of version 7: ids that begin with the time keep the index compact.
@@ -1463,6 +1534,18 @@ BEGIN
                 WHEN debounce IS NOT NULL AND scheduled_at > clock_timestamp()
                     THEN 'debounce and scheduled_at exclude each other'
             END;
+            -- Apart from the conditions above: a query would make all of them expensive.
+            IF problem IS NULL AND tags IS NOT NULL THEN
+                IF cardinality(tags) > 10 THEN
+                    problem := format('%%s tags; at most 10 are possible', cardinality(tags));
+                ELSIF EXISTS (SELECT FROM unnest(tags) AS u (tag)
+                              WHERE u.tag IS NULL OR btrim(u.tag) = '' OR char_length(u.tag) > 100 OR u.tag ~ control) THEN
+                    problem := 'each tag must have 1 to 100 characters, no control characters among them';
+                ELSE
+                    -- Each tag once, in one dimension; none: NULL.
+                    tags := (SELECT array_agg(DISTINCT u.tag) FROM unnest(tags) AS u (tag));
+                END IF;
+            END IF;
             -- A value that was read from a table may be compressed, and 848 compressed bytes can print as 393 MB. The operator #> with
             -- an empty path returns the same value uncompressed; only then pg_column_size is the size that the checks below need.
             IF problem IS NULL AND pg_column_size(payload) <= 8 * max_bytes THEN
@@ -1501,18 +1584,23 @@ BEGIN
                     new_id, name, payload, priority, capability, scheduled_at,
                     coalesce(extract(epoch FROM debounce), 0) * interval '1 second', max_attempts, '{}', unique_key,
                     (bytes + 2)::int, job_group, false, extract(epoch FROM unique_for) * interval '1 second',
-                    extract(epoch FROM debounce_max) * interval '1 second');
+                    extract(epoch FROM debounce_max) * interval '1 second', tags);
             END IF;
             LOOP
                 INSERT INTO %1$I.forge_jobs AS j
-                    (id, name, payload, priority, worker_capability, scheduled_at, unique_key, max_attempts, body_bytes, job_group)
+                    (id, name, payload, priority, worker_capability, scheduled_at, unique_key, max_attempts, body_bytes, job_group, tags)
                 VALUES (new_id, forge_enqueue.name, forge_enqueue.payload, forge_enqueue.priority,
                         -- With a time in the past the job would overtake all jobs that were enqueued before it.
                         forge_enqueue.capability, greatest(forge_enqueue.scheduled_at, clock_timestamp()),
-                        forge_enqueue.unique_key, forge_enqueue.max_attempts, bytes + 2, forge_enqueue.job_group)
+                        forge_enqueue.unique_key, forge_enqueue.max_attempts, bytes + 2, forge_enqueue.job_group, forge_enqueue.tags)
                 ON CONFLICT DO NOTHING
                 RETURNING j.id INTO job_id;
-                EXIT WHEN job_id IS NOT NULL;
+                IF job_id IS NOT NULL THEN
+                    IF forge_enqueue.tags IS NOT NULL THEN
+                        INSERT INTO %1$I.forge_job_tags (tag, job_id) SELECT u.tag, new_id FROM unnest(forge_enqueue.tags) AS u (tag);
+                    END IF;
+                    EXIT;
+                END IF;
                 -- An active job has the key: return its id, unless it has just finished.
                 SELECT j.id INTO job_id FROM %1$I.forge_jobs j
                 WHERE j.name = forge_enqueue.name AND j.unique_key = forge_enqueue.unique_key
@@ -1525,8 +1613,9 @@ BEGIN
     $function$, pg_catalog.current_schema());
 END
 $create$;
-REVOKE ALL ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int, text, interval, interval, interval) FROM PUBLIC;
-COMMENT ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int, text, interval, interval, interval) IS
+REVOKE ALL ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int, text, interval, interval, interval, text[])
+    FROM PUBLIC;
+COMMENT ON FUNCTION forge_enqueue(text, jsonb, int, text, timestamptz, text, int, text, interval, interval, interval, text[]) IS
     'Enqueues a job and returns its id, or the id of the active job with the same name and unique key, or that of its window (unique_for). Runs with the rights of its owner: a role that enqueues needs EXECUTE only.';
 
 -- Views for operators ----------------------------------------------------------------------------------------------------------------

@@ -8,12 +8,15 @@ import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.store.JobBatchReports;
 import dev.forge.cluster.internal.job.store.JobBatchStore;
+import dev.forge.cluster.internal.job.store.JobBulkStore;
 import dev.forge.cluster.internal.job.store.JobDependencyStore;
 import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.job.store.JobLimitReports;
 import dev.forge.cluster.internal.job.store.JobLimitStore;
 import dev.forge.cluster.internal.job.store.JobListReports;
+import dev.forge.cluster.internal.job.store.JobLogStore;
 import dev.forge.cluster.internal.job.store.JobReports;
+import dev.forge.cluster.internal.job.store.JobSearchReports;
 import dev.forge.cluster.internal.job.store.JobStore;
 import dev.forge.cluster.internal.job.store.JobStore.Cancelled;
 import dev.forge.cluster.internal.job.store.JobStore.NewJob;
@@ -23,21 +26,27 @@ import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.CallerTransaction;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.job.BulkOptions;
+import dev.forge.cluster.job.BulkResult;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobBatch;
 import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.JobBatchOptions;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobExplanation;
+import dev.forge.cluster.job.JobExport;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobLimits;
+import dev.forge.cluster.job.JobLogLine;
 import dev.forge.cluster.job.JobName;
 import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.Jobs;
 import java.lang.reflect.Type;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
@@ -64,6 +73,10 @@ public final class DefaultJobs implements Jobs {
     private final JobStore control;
     private final JobReports reports;
     private final JobListReports lists;
+    private final JobSearchReports search;
+    private final JobLogStore logs;
+    private final BulkJobs bulk;
+    private final JobExports exports;
     private final PayloadJson json;
     private final JobKeeping keeping;
     private final JobLimitStore limits;
@@ -93,6 +106,11 @@ public final class DefaultJobs implements Jobs {
         this.inCallersTransaction = new JobStore(schema, application);
         this.reports = new JobReports(schema, application);
         this.lists = new JobListReports(schema, application);
+        this.search = new JobSearchReports(schema, application, node::nanos);
+        this.logs = new JobLogStore(schema, application);
+        var bulkStore = new JobBulkStore(schema, application);
+        this.bulk = new BulkJobs(search, bulkStore, handlers, engine, node::nanos);
+        this.exports = new JobExports(search, bulkStore, dependencies.engine.maxBytes());
         this.control = new JobStore(schema, dependencies.control);
         this.keeping = new JobKeeping(schema, dependencies.control);
         this.limits = new JobLimitStore(schema, dependencies.control);
@@ -228,6 +246,12 @@ public final class DefaultJobs implements Jobs {
     }
 
     @Override
+    public List<JobLogLine> logs(UUID id) {
+        Arguments.required("Jobs.logs", "id", id);
+        return logs.read(id);
+    }
+
+    @Override
     public <T> Optional<T> result(UUID id, Class<T> type) {
         Arguments.required("Jobs.result", "type", type);
         return resultAs(id, type);
@@ -248,22 +272,27 @@ public final class DefaultJobs implements Jobs {
     public List<JobInfo> list(JobFilter filter, int limit) {
         Arguments.required("Jobs.list", "filter", filter);
         Arguments.limit("Jobs.list", limit, MOST_LISTED);
-        requirePrintable(filter);
-        return lists.list(filter, limit);
+        FilterChecks.require(filter);
+        return FilterChecks.isSimple(filter)
+                ? lists.list(filter, limit)
+                : search.read(search.find(filter, limit, null).ids());
     }
 
-    private static void requirePrintable(JobFilter filter) {
-        String name = filter.name();
-        if (name != null) {
-            Names.requirePrintable("job name", name);
-        }
+    @Override
+    public JobPage search(JobFilter filter, int limit, @Nullable String cursor) {
+        Arguments.required("Jobs.search", "filter", filter);
+        Arguments.limit("Jobs.search", limit, MOST_LISTED);
+        FilterChecks.require(filter);
+        JobSearchReports.Found found = search.find(filter, limit, cursor);
+        boolean cutOff = found.next() != null && found.hits().size() < limit;
+        return new JobPage(search.read(found.ids()), found.examined(), cutOff, found.next());
     }
 
     @Override
     public JobCount count(JobFilter filter) {
         Arguments.required("Jobs.count", "filter", filter);
-        requirePrintable(filter);
-        return lists.count(filter);
+        FilterChecks.require(filter);
+        return FilterChecks.isSimple(filter) ? lists.count(filter) : search.count(filter);
     }
 
     @Override
@@ -315,6 +344,59 @@ public final class DefaultJobs implements Jobs {
 
     private List<String> ownedPrefixes() {
         return handlers.owned().stream().map(OwnedJobs::prefix).toList();
+    }
+
+    // Bulk operations ---------------------------------------------------------------------------------------
+
+    @Override
+    public BulkResult cancelAll(JobFilter filter, BulkOptions options) {
+        requireBulk("Jobs.cancelAll", filter, options);
+        return bulk.cancel(filter, options);
+    }
+
+    @Override
+    public BulkResult retryAll(JobFilter filter, BulkOptions options) {
+        requireBulk("Jobs.retryAll", filter, options);
+        return bulk.retry(filter, options);
+    }
+
+    @Override
+    public BulkResult rescheduleAll(JobFilter filter, Instant at, BulkOptions options) {
+        Arguments.required("Jobs.rescheduleAll", "at", at);
+        requireBulk("Jobs.rescheduleAll", filter, options);
+        return bulk.reschedule(filter, NewJobFactory.requireTime("Jobs.rescheduleAll", at), options);
+    }
+
+    @Override
+    public BulkResult deleteAll(JobFilter filter, BulkOptions options) {
+        requireBulk("Jobs.deleteAll", filter, options);
+        return bulk.delete(filter, options);
+    }
+
+    private void requireBulk(String call, JobFilter filter, BulkOptions options) {
+        Arguments.required(call, "filter", filter);
+        Arguments.required(call, "options", options);
+        node.requireMayMutate();
+        handlers.requireComplete(call);
+        FilterChecks.require(filter);
+    }
+
+    @Override
+    public JobExport export(JobFilter filter, int limit, @Nullable String cursor) {
+        Arguments.required("Jobs.export", "filter", filter);
+        Arguments.limit("Jobs.export", limit, MOST_LISTED);
+        FilterChecks.require(filter);
+        return exports.export(filter, limit, cursor);
+    }
+
+    @Override
+    public EnqueuedJob enqueueExported(String line) {
+        Arguments.required("Jobs.enqueueExported", "line", line);
+        requireReady("Jobs.enqueueExported");
+        JobExports.Line exported = exports.parse(line);
+        names.requireRegistered(exported.name());
+        return enqueuer.enqueue(
+                newJobs.createFromJson(exported.name(), exported.payload(), exported.options()), exported.options());
     }
 
     @Override

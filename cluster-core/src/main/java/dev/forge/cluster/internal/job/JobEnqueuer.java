@@ -73,8 +73,11 @@ final class JobEnqueuer {
 
     /** Enqueues one job. */
     EnqueuedJob enqueue(Request request) {
-        JobOptions options = request.options;
-        NewJob job = newJobs.create(request.name, request.payload, options);
+        return enqueue(newJobs.create(request.name, request.payload, request.options), request.options);
+    }
+
+    /** Enqueues a job that was created with these options. */
+    EnqueuedJob enqueue(NewJob job, JobOptions options) {
         String key = options.uniqueKey();
         if (key == null) {
             names.reserved().requireFreeMetadata(options.metadata());
@@ -119,6 +122,7 @@ final class JobEnqueuer {
             long delayMillis,
             @Nullable Instant at,
             String metadata,
+            List<String> tags,
             @Nullable UUID batch,
             JobOptions.After after) {}
 
@@ -141,7 +145,12 @@ final class JobEnqueuer {
                 withoutKey
                         .computeIfAbsent(
                                 new Shared(
-                                        job.delayMillis(), job.at(), job.metadata(), options.batch(), options.after()),
+                                        job.delayMillis(),
+                                        job.at(),
+                                        job.metadata(),
+                                        job.tags(),
+                                        options.batch(),
+                                        options.after()),
                                 shared -> new ArrayList<>())
                         .add(job);
             } else {

@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.store.JobBatchStore;
 import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.job.store.JobLimitStore;
+import dev.forge.cluster.internal.job.store.JobLogStore;
 import dev.forge.cluster.internal.job.store.UniqueJobStore;
 import dev.forge.cluster.internal.job.worker.WorkerSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -16,7 +17,9 @@ import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PurgeBatch;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.UUID;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
 
@@ -26,6 +29,12 @@ final class JobHousekeeping {
     private static final Logger log = GuardedLogger.of(JobHousekeeping.class);
 
     private static final int PURGE_BATCH = 5_000;
+
+    /** How many jobs a statement looks at that deletes lines of logs. */
+    private static final int SWEPT_LOGS = 1_000;
+
+    private static final int IDLE_LOG_SWEEPS = 20;
+    private static final int MOST_LOG_SWEEPS = 500;
 
     /** So many dead rows are worth a vacuum. */
     private static final long DEAD_ROWS = 20_000;
@@ -44,6 +53,10 @@ final class JobHousekeeping {
     private final PurgeBatch purgeOfBatches;
     private final UniqueJobStore windows;
     private final PurgeBatch purgeOfWindows;
+    private final JobLogStore logs;
+
+    /** The job whose lines were looked at last; null: the next sweep begins with the first job. */
+    private volatile @Nullable UUID lastSwept;
 
     /** How many dead rows the last vacuum left behind. */
     private volatile long deadAfterVacuum;
@@ -59,6 +72,7 @@ final class JobHousekeeping {
         this.purge = new PurgeBatch("finished jobs", PURGE_BATCH, node::nanos);
         this.limits =
                 new JobLimitStore(node.resources().schema(), node.resources().control());
+        this.logs = new JobLogStore(node.resources().schema(), node.resources().control());
         this.purgeOfRates = new PurgeBatch("rates of groups", PURGE_BATCH, node::nanos);
         this.batches =
                 new JobBatchStore(node.resources().schema(), node.resources().control());
@@ -77,6 +91,7 @@ final class JobHousekeeping {
         purgeOfRates.deleteAll(limits::purgeRates);
         purgeOfBatches.deleteAll(limit -> batches.purge(retention.failed(), limit));
         purgeOfWindows.deleteAll(windows::purgeWindows);
+        sweepLogs();
         long dead = keeping.deadRows();
         // A vacuum cannot remove rows that an old snapshot keeps.
         boolean inVain = deadAfterVacuum > DEAD_ROWS && dead < 2 * deadAfterVacuum;
@@ -86,6 +101,22 @@ final class JobHousekeeping {
                 deadAfterVacuum = keeping.deadRows();
             } catch (DataAccessException e) {
                 log.debug("Could not vacuum forge_jobs; autovacuum will", e);
+            }
+        }
+    }
+
+    /**
+     * Deletes lines of jobs that no longer exist. A foreign key would cost the deletion of each job a search, also of those that have
+     * logged nothing. A pass looks at 20,000 jobs with lines, more if it finds lines to delete.
+     */
+    private void sweepLogs() {
+        int idle = 0;
+        for (int rounds = 0; idle < IDLE_LOG_SWEEPS && rounds < MOST_LOG_SWEEPS; rounds++) {
+            JobLogStore.Swept swept = logs.sweep(lastSwept, SWEPT_LOGS);
+            lastSwept = swept.last();
+            idle += swept.deleted() == 0 ? 1 : 0;
+            if (swept.last() == null) {
+                return;
             }
         }
     }

@@ -14,6 +14,7 @@ import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
@@ -26,6 +27,8 @@ final class NewJobFactory {
     private static final Duration LONGEST_DELAY = Duration.ofDays(36_500);
     private static final Duration SHORTEST_WINDOW = Duration.ofMillis(1);
     private static final Duration LONGEST_WINDOW = Duration.ofDays(366);
+    private static final int MOST_TAGS = 10;
+    private static final int LONGEST_TAG = 100;
 
     private final JobHandlers handlers;
     private final JobMonitor monitor;
@@ -41,13 +44,40 @@ final class NewJobFactory {
 
     /** @throws JobRejectedException if the payload or an option is invalid */
     NewJob create(String name, @Nullable Object payload, JobOptions options) {
+        JobHandler handler = handler(name);
+        return create(name, payload, payloadText(name, payload, handler), handler, options);
+    }
+
+    /**
+     * Creates a job whose payload is JSON.
+     *
+     * @throws JobRejectedException if the payload or an option is invalid
+     */
+    NewJob createFromJson(String name, String payload, JobOptions options) {
+        JobHandler handler = handler(name);
+        try {
+            json.requireSize(payload);
+            if (handler != null) {
+                handler.target().requireReadable(json, null, payload);
+            }
+        } catch (IllegalArgumentException e) {
+            throw new JobRejectedException("the payload of job '%s' %s".formatted(name, e.getMessage()), e);
+        }
+        return create(name, null, payload, handler, options);
+    }
+
+    private @Nullable JobHandler handler(String name) {
         JobHandler handler = handlers.named(name);
         if (handler == null) {
             // @JobName may name a job whose handler is on other nodes.
             requireStorable("job name", name);
         }
+        return handler;
+    }
+
+    private NewJob create(
+            String name, @Nullable Object payload, String text, @Nullable JobHandler handler, JobOptions options) {
         requireConsistent(name, options);
-        String text = payloadText(name, payload, handler);
         Integer priority = options.priority();
         String capability = options.capability();
         Integer maxAttempts = options.maxAttempts();
@@ -72,7 +102,24 @@ final class NewJobFactory {
                 time(name, options.at()),
                 maxAttempts,
                 metadata(name, options),
-                group(name, payload, text, handler, options));
+                group(name, payload, text, handler, options),
+                tags(name, options));
+    }
+
+    private static List<String> tags(String name, JobOptions options) {
+        List<String> tags = options.tags();
+        if (tags.size() > MOST_TAGS) {
+            throw new JobRejectedException(
+                    "Job '%s': %d tags; at most %d are possible".formatted(name, tags.size(), MOST_TAGS));
+        }
+        for (String tag : tags) {
+            requireStorable("tag", tag);
+            if (tag.length() > LONGEST_TAG) {
+                throw new JobRejectedException("Job '%s': tag of %d characters; at most %d are possible"
+                        .formatted(name, tag.length(), LONGEST_TAG));
+            }
+        }
+        return tags;
     }
 
     /** Returns a job to insert together with what its unique key means. */
@@ -190,6 +237,15 @@ final class NewJobFactory {
         if (at != null && (at.isBefore(EARLIEST) || at.isAfter(LATEST))) {
             throw new JobRejectedException(
                     "Job '%s': time %s must lie between %s and %s".formatted(name, at, EARLIEST, LATEST));
+        }
+        return at;
+    }
+
+    /** @throws JobRejectedException if no job can be due at that time */
+    static Instant requireTime(String call, Instant at) {
+        if (at.isBefore(EARLIEST) || at.isAfter(LATEST)) {
+            throw new JobRejectedException(
+                    "%s: time %s must lie between %s and %s".formatted(call, at, EARLIEST, LATEST));
         }
         return at;
     }

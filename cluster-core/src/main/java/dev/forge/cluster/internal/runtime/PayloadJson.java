@@ -57,7 +57,12 @@ public final class PayloadJson {
         return json;
     }
 
-    private void requireSize(String json) {
+    /**
+     * Checks the size of a text.
+     *
+     * @throws IllegalArgumentException if it is too large to be stored, with the reason
+     */
+    public void requireSize(String json) {
         long bytes = PrintedJson.requireBytes(json);
         if (bytes > maxBytes) {
             throw new IllegalArgumentException(

@@ -91,8 +91,18 @@ public final class ClusterEndpoint {
      * @param user the user; null means an anonymous one
      * @param name returns only entries of that name, for jobs and workflows
      * @param status returns only entries with that status, for jobs and workflows
-     * @param after returns only entries after that name, for crons and limits
+     * @param after returns only entries after that name, for crons and limits; continues a search, for jobs: {@link
+     *     JobsDescriptor#next()}
      * @param limit the largest number of entries
+     * @param tag returns only jobs with that tag; several with commas: with all of them
+     * @param group returns only jobs of that group
+     * @param key returns only jobs with that unique key
+     * @param metadata returns only jobs with that entry, {@code key=value}
+     * @param error returns only jobs whose error contains that text
+     * @param createdFrom returns only jobs that were enqueued then or later
+     * @param createdBefore returns only jobs that were enqueued earlier
+     * @param finishedFrom returns only jobs that ended then or later
+     * @param finishedBefore returns only jobs that ended earlier
      * @param path the resource, followed by the name or id of an entry
      * @return null if there is no such resource or entry; a response with status 400 if a parameter is invalid, and with status 503
      *     if too many other requests read
@@ -105,8 +115,29 @@ public final class ClusterEndpoint {
             @Nullable String status,
             @Nullable String after,
             @Nullable Integer limit,
+            @Nullable String tag,
+            @Nullable String group,
+            @Nullable String key,
+            @Nullable String metadata,
+            @Nullable String error,
+            @Nullable String createdFrom,
+            @Nullable String createdBefore,
+            @Nullable String finishedFrom,
+            @Nullable String finishedBefore,
             @Selector(match = Match.ALL_REMAINING) String... path) {
-        var query = new Query(name, status, after, limit, user == null ? SecurityContext.NONE : user);
+        var jobs = new JobQuery(
+                name,
+                status,
+                tag,
+                group,
+                key,
+                metadata,
+                error,
+                createdFrom,
+                createdBefore,
+                finishedFrom,
+                finishedBefore);
+        var query = new Query(name, status, after, limit, user == null ? SecurityContext.NONE : user, jobs);
         return orBadRequest(() -> oneOfFew(() -> read(query, path)));
     }
 
@@ -135,18 +166,18 @@ public final class ClusterEndpoint {
             @Nullable String status,
             @Nullable String after,
             @Nullable Integer limit,
-            SecurityContext user) {}
+            SecurityContext user,
+            JobQuery jobs) {}
 
     private @Nullable Object read(Query query, String[] path) {
-        EndpointRequests.requirePrintable("name", query.name);
-        EndpointRequests.requirePrintable("status", query.status);
+        query.jobs.requirePrintable();
         EndpointRequests.requirePrintable("after", query.after);
         EndpointRequests.requirePrintable("path", String.join("/", path));
         WorkflowsResource workflows = resources.workflows;
         return switch (String.join("/", path)) {
             case "nodes" -> resources.nodes.list();
             case "locks" -> resources.locks.list(query.limit, query.user);
-            case "jobs" -> resources.jobs.list(query.name, query.status, query.limit);
+            case "jobs" -> resources.jobs.list(query.jobs, query.after, query.limit, query.user);
             case "limits" -> resources.limits.list(query.after, query.limit);
             case "batches" -> resources.batches.list(query.limit);
             case "crons" -> resources.crons.list(query.after, query.limit, query.user);
@@ -160,7 +191,7 @@ public final class ClusterEndpoint {
         String entry = entry(path);
         WorkflowsResource workflows = resources.workflows;
         return switch (path[0]) {
-            case "jobs" -> path.length == 2 ? resources.jobs.find(entry, user) : null;
+            case "jobs" -> readJob(path, user);
             case "limits" -> resources.limits.find(entry, limit, user);
             case "batches" -> path.length == 2 ? resources.batches.find(entry) : null;
             case "crons" -> resources.crons.find(entry, limit, user);
@@ -168,6 +199,13 @@ public final class ClusterEndpoint {
             case "workflows" -> workflows == null || path.length != 2 ? null : workflows.find(entry, user);
             default -> null;
         };
+    }
+
+    private @Nullable Object readJob(String[] path, SecurityContext user) {
+        if (path.length == 3 && path[2].equals("logs")) {
+            return resources.jobs.logs(path[1], user);
+        }
+        return path.length == 2 ? resources.jobs.find(path[1], user) : null;
     }
 
     /** Joins the path behind the resource: names may contain slashes. */
@@ -178,38 +216,86 @@ public final class ClusterEndpoint {
     /**
      * Changes the state of an entry of a resource.
      *
-     * @param path the resource, followed by the name or id of the entry
+     * @param user the user; null means an anonymous one
+     * @param path the resource, followed by the name or id of the entry; only the resource {@code jobs}: all jobs that match the other
+     *     parameters, which are those of {@link #resource}
      * @param state the requested state
+     * @param everyJob whether an operation on jobs without a condition is meant
+     * @param preview whether jobs are only counted
+     * @param at the time for the state {@code rescheduled}
+     * @param limit the largest number of jobs to change
+     * @param after continues an operation on jobs
      * @param concurrency for limits: the number of jobs that may run at the same time
      * @param groupConcurrency for limits: the number of jobs of one group that may run at the same time
      * @param groupRate for limits: how often jobs of one group start, for example 10/s
      * @param groupBurst for limits: how many jobs of one group start at once after a quiet time
-     * @param group for limits: the group that gets a weight
      * @param weight for limits: the number of jobs that the group starts whenever its turn comes
+     * @param group for limits: the group that gets a weight; otherwise that of the jobs
      * @return the descriptor of the changed entry; a response with status 404 if there is no such entry, and with status 400 if the
      *     state is not possible
      */
     @WriteOperation
     @Nullable
     public Object changeState(
+            @Nullable SecurityContext user,
             @Selector(match = Match.ALL_REMAINING) String[] path,
             String state,
+            @Nullable Boolean everyJob,
+            @Nullable Boolean preview,
+            @Nullable String at,
+            @Nullable Integer limit,
+            @Nullable String after,
+            @Nullable String name,
+            @Nullable String status,
+            @Nullable String tag,
+            @Nullable String group,
+            @Nullable String key,
+            @Nullable String metadata,
+            @Nullable String error,
+            @Nullable String createdFrom,
+            @Nullable String createdBefore,
+            @Nullable String finishedFrom,
+            @Nullable String finishedBefore,
             @Nullable Integer concurrency,
             @Nullable Integer groupConcurrency,
             @Nullable String groupRate,
             @Nullable Long groupBurst,
-            @Nullable String group,
             @Nullable Integer weight) {
-        var limits = new LimitsResource.Change(concurrency, groupConcurrency, groupRate, groupBurst, group, weight);
-        Object response = orBadRequest(() -> change(path, state, limits));
+        boolean ofLimits = path.length > 0 && path[0].equals("limits");
+        var limits = new LimitsResource.Change(
+                concurrency, groupConcurrency, groupRate, groupBurst, ofLimits ? group : null, weight);
+        var query = new JobQuery(
+                name,
+                status,
+                tag,
+                ofLimits ? null : group,
+                key,
+                metadata,
+                error,
+                createdFrom,
+                createdBefore,
+                finishedFrom,
+                finishedBefore);
+        var change = new JobsChange(
+                query,
+                Boolean.TRUE.equals(everyJob),
+                Boolean.TRUE.equals(preview),
+                at,
+                limit,
+                after,
+                user == null ? SecurityContext.NONE : user);
+        Object response = orBadRequest(() -> change(path, state, change, limits));
         // Spring Boot would turn null into a successful response to a POST.
         return response == null ? notFound("Not found: '%s'".formatted(String.join("/", path))) : response;
     }
 
-    private @Nullable Object change(String[] path, String state, LimitsResource.Change limits) {
+    private @Nullable Object change(String[] path, String state, JobsChange jobs, LimitsResource.Change limits) {
         EndpointRequests.requirePrintable("path", String.join("/", path));
         EndpointRequests.requirePrintable("state", state);
         String entry = entry(path);
+        if (entry.isEmpty() && path[0].equals("jobs")) {
+            return resources.jobs.changeAll(state, jobs);
+        }
         if (entry.isEmpty() && CHANGEABLE.contains(path[0])) {
             throw EndpointRequests.invalid(
                     "The state of all %1$s cannot be changed at once: POST to %1$s/{name or id}".formatted(path[0]));

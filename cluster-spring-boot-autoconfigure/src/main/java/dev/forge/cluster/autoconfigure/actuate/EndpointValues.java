@@ -56,6 +56,11 @@ final class EndpointValues {
             this.shown = shown;
         }
 
+        /** Returns whether the user may see values at all. */
+        boolean isShown() {
+            return shown;
+        }
+
         /** Sanitizes a value and its members; null if it is null, or a sanitizing function removed it. */
         @Nullable
         Object value(String key, @Nullable Object value) {

@@ -15,9 +15,18 @@ import org.jspecify.annotations.Nullable;
  * A list of jobs, as {@code /actuator/forgecluster/jobs} returns it.
  *
  * @param paused the job names that are paused
- * @param jobs the jobs, the newest first
+ * @param jobs the jobs, in the order of the index that the search follows; without a filter the newest first
+ * @param examined how many jobs the search looked at
+ * @param cutOff whether the search ended at its bound, before it had found as many jobs as asked for or looked at all of them
+ * @param next the value of the parameter {@code after} for the next page; absent if there are no further jobs
  */
-public record JobsDescriptor(Set<String> paused, List<JobSummaryDescriptor> jobs) {
+@JsonInclude(value = JsonInclude.Include.NON_NULL, content = JsonInclude.Include.USE_DEFAULTS)
+public record JobsDescriptor(
+        Set<String> paused,
+        List<JobSummaryDescriptor> jobs,
+        long examined,
+        boolean cutOff,
+        @Nullable String next) {
 
     /**
      * A job without the values it carries.
@@ -74,6 +83,7 @@ public record JobsDescriptor(Set<String> paused, List<JobSummaryDescriptor> jobs
      * @param metadata its metadata, sanitized
      * @param uniqueKey its unique key, sanitized
      * @param group its group, sanitized
+     * @param tags its tags; absent if there are none
      * @param progress the reported progress, sanitized
      * @param payload the payload, sanitized
      * @param result the result, sanitized
@@ -100,6 +110,7 @@ public record JobsDescriptor(Set<String> paused, List<JobSummaryDescriptor> jobs
             Map<String, @Nullable Object> metadata,
             @Nullable Object uniqueKey,
             @Nullable Object group,
+            @Nullable List<String> tags,
             @Nullable Object progress,
             @Nullable Object payload,
             @Nullable Object result,
@@ -129,12 +140,47 @@ public record JobsDescriptor(Set<String> paused, List<JobSummaryDescriptor> jobs
             @Nullable Object error) {}
 
     /**
+     * The lines that a handler has logged, as {@code /actuator/forgecluster/jobs/{id}/logs} returns them.
+     *
+     * @param id the job
+     * @param lines the last 500 lines, the oldest first
+     */
+    public record JobLogsDescriptor(UUID id, List<LogLineDescriptor> lines) {}
+
+    /**
+     * A line that a handler has logged.
+     *
+     * @param time when it was logged
+     * @param attempt the attempt in which it was logged, from 1
+     * @param epoch the claim under which that attempt ran
+     * @param message the text, sanitized
+     */
+    @JsonInclude(value = JsonInclude.Include.NON_NULL, content = JsonInclude.Include.USE_DEFAULTS)
+    public record LogLineDescriptor(
+            Instant time, int attempt, long epoch, @Nullable Object message) {}
+
+    /**
      * Why a job is not running.
      *
      * @param reason the first reason that applies
      * @param text the reason as a sentence
      */
     public record ExplanationDescriptor(JobExplanation.Reason reason, String text) {}
+
+    /**
+     * The response to a change of all jobs that match a query.
+     *
+     * @param examined how many jobs the search looked at
+     * @param matched how many of them match, in a status in which the change is possible
+     * @param changed how many of these were changed; zero in a preview
+     * @param next the value of the parameter {@code after} with which the next call continues; absent if there are no further jobs
+     */
+    @JsonInclude(value = JsonInclude.Include.NON_NULL, content = JsonInclude.Include.USE_DEFAULTS)
+    public record BulkDescriptor(
+            long examined,
+            long matched,
+            long changed,
+            @Nullable String next) {}
 
     /**
      * The response to a state change of one job.

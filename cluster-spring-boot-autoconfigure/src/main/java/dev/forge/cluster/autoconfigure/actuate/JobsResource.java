@@ -5,21 +5,25 @@ package dev.forge.cluster.autoconfigure.actuate;
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.autoconfigure.actuate.EndpointValues.Sanitized;
 import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.AttemptDescriptor;
+import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.BulkDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.ExplanationDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobDescriptor;
+import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobLogsDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobNameStateDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobStatusDescriptor;
 import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.JobSummaryDescriptor;
+import dev.forge.cluster.autoconfigure.actuate.JobsDescriptor.LogLineDescriptor;
 import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.job.BulkResult;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobExplanation;
-import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobRejectedException;
-import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -51,19 +55,29 @@ final class JobsResource {
         return counts;
     }
 
-    /** Returns the newest jobs without their values; {@link Jobs#list} says how far back they go. */
-    JobsDescriptor list(@Nullable String name, @Nullable String status, @Nullable Integer limit) {
-        JobFilter filter = name == null ? JobFilter.all() : JobFilter.all().withName(name);
-        JobStatus wanted = EndpointRequests.status(JobStatus.class, status);
-        return new JobsDescriptor(
-                jobs.paused(),
-                jobs
-                        .list(
-                                wanted == null ? filter : filter.withStatuses(wanted),
-                                EndpointRequests.limit(limit, DEFAULT_LIMIT))
-                        .stream()
-                        .map(JobsResource::summary)
-                        .toList());
+    /** Returns a page of the jobs of a filter without their values; {@link Jobs#search} states its bounds and its order. */
+    JobsDescriptor list(JobQuery query, @Nullable String after, @Nullable Integer limit, SecurityContext user) {
+        requireVisible(query, user);
+        try {
+            JobPage page = jobs.search(query.filter(), EndpointRequests.limit(limit, DEFAULT_LIMIT), after);
+            return new JobsDescriptor(
+                    jobs.paused(),
+                    page.jobs().stream().map(JobsResource::summary).toList(),
+                    page.examined(),
+                    page.cutOff(),
+                    page.next());
+        } catch (IllegalArgumentException e) {
+            throw EndpointRequests.refused(e);
+        }
+    }
+
+    /** Rejects a search for values that the user may not see: the number of jobs that it finds would disclose them. */
+    private void requireVisible(JobQuery query, SecurityContext user) {
+        if (query.selectsByValue() && !values.shownTo(user).isShown()) {
+            throw EndpointRequests.invalid(
+                    "group, key, metadata and error select by values that are hidden from this user"
+                            + " (management.endpoint.forgecluster.show-values)");
+        }
     }
 
     private static JobSummaryDescriptor summary(JobInfo job) {
@@ -95,6 +109,21 @@ final class JobsResource {
         return info == null ? null : descriptor(info, jobs.explain(job), values.shownTo(user));
     }
 
+    /** Returns the lines that the handler has logged for a job; null if there is no such job. */
+    @Nullable
+    JobLogsDescriptor logs(String id, SecurityContext user) {
+        UUID job = jobId(id);
+        if (job == null) {
+            throw EndpointRequests.invalid("'%s' is not a job id".formatted(id));
+        }
+        Sanitized shown = values.shownTo(user);
+        List<LogLineDescriptor> lines = jobs.logs(job).stream()
+                .map(line -> new LogLineDescriptor(
+                        line.time(), line.attempt(), line.epoch(), shown.value("log", line.message())))
+                .toList();
+        return lines.isEmpty() && jobs.find(job).isEmpty() ? null : new JobLogsDescriptor(job, lines);
+    }
+
     private static JobDescriptor descriptor(JobInfo job, JobExplanation explanation, Sanitized shown) {
         var metadata = new TreeMap<String, @Nullable Object>();
         job.metadata().forEach((key, value) -> metadata.put(key, shown.value("metadata." + key, value)));
@@ -118,6 +147,7 @@ final class JobsResource {
                 metadata,
                 uniqueKey,
                 group,
+                job.tags().isEmpty() ? null : job.tags(),
                 shown.json("progress", job.progress()),
                 shown.json("payload", job.payload()),
                 shown.json("result", job.result()),
@@ -149,6 +179,33 @@ final class JobsResource {
     /** Replaces a unique key or group that an explanation names by what is shown of it. */
     private static String masked(String text, @Nullable String named, @Nullable Object shown) {
         return named == null ? text : text.replace("'" + named + "'", "'" + shown + "'");
+    }
+
+    /** Changes all jobs that match a query. */
+    BulkDescriptor changeAll(String state, JobsChange change) {
+        change.query().requirePrintable();
+        requireVisible(change.query(), change.user());
+        try {
+            BulkResult result = switch (state) {
+                case "cancelled" -> jobs.cancelAll(change.filter(), change.options());
+                case "retry" -> jobs.retryAll(change.filter(), change.options());
+                case "deleted" -> jobs.deleteAll(change.filter(), change.options());
+                case "rescheduled" -> {
+                    Instant at = JobQuery.time("at", change.at());
+                    if (at == null) {
+                        throw EndpointRequests.invalid("State 'rescheduled' needs the parameter 'at'");
+                    }
+                    yield jobs.rescheduleAll(change.filter(), at, change.options());
+                }
+                default ->
+                    throw EndpointRequests.invalid(
+                            "Unsupported state '%s' for all jobs of a query: use 'cancelled', 'retry', 'rescheduled' or 'deleted'; for one job or name, POST to jobs/{name or id}"
+                                    .formatted(state));
+            };
+            return new BulkDescriptor(result.examined(), result.matched(), result.changed(), result.next());
+        } catch (JobRejectedException | MutationRefusedException | IllegalArgumentException e) {
+            throw EndpointRequests.refused(e);
+        }
     }
 
     /** Changes the state of one job, by id, or of all jobs of a name; returns null if there is none. */

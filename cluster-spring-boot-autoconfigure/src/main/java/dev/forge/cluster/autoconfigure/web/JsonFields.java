@@ -4,6 +4,7 @@ package dev.forge.cluster.autoconfigure.web;
 
 import dev.forge.cluster.internal.runtime.Names;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
@@ -56,9 +57,22 @@ final class JsonFields {
     @Nullable
     String text(String key, int longest) {
         Object value = values.get(key);
+        return value == null ? null : text(key, value, longest);
+    }
+
+    /** Returns printable texts; empty if the member is absent. */
+    List<String> texts(String key, int most, int longest) {
+        Object value = values.get(key);
         if (value == null) {
-            return null;
+            return List.of();
         }
+        if (!(value instanceof List<?> list) || list.size() > most) {
+            throw Refusal.malformed("%s must be an array of at most %d texts".formatted(key, most));
+        }
+        return list.stream().map(element -> text(key, element, longest)).toList();
+    }
+
+    private static String text(String key, @Nullable Object value, int longest) {
         if (!(value instanceof String text)) {
             throw Refusal.malformed("%s must be a text".formatted(key));
         }

@@ -40,8 +40,11 @@ final class WebJobs {
             "delay",
             "at",
             "priority",
-            "group");
+            "group",
+            "tags");
     private static final int LONGEST_WORD = 64;
+    private static final int MOST_TAGS = 10;
+    private static final int LONGEST_TAG = 100;
 
     private final Submissions submissions;
 
@@ -96,6 +99,7 @@ final class WebJobs {
         if (group != null) {
             options = options.withGroup(group);
         }
+        options = options.withTags(members.texts("tags", MOST_TAGS, LONGEST_TAG).toArray(String[]::new));
         if (key == null) {
             requireKey(members);
             return options;

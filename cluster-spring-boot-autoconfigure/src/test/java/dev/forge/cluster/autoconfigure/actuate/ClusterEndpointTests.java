@@ -10,6 +10,7 @@ import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.EnqueuedJob;
+import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
@@ -194,7 +195,8 @@ class ClusterEndpointTests {
         }
 
         @ClusterJob(maxAttempts = 1)
-        void burn() {
+        void burn(JobContext job) {
+            job.log("fire near {}", "Alice");
             throw new IllegalStateException("ashes of Alice");
         }
     }
@@ -235,6 +237,124 @@ class ClusterEndpointTests {
             sent.forEach(jobs::cancel);
             jobs.resume("send");
         });
+    }
+
+    @Test
+    void jobs_are_searched_page_by_page() {
+        runnerThatShowsValuesToOperators().withBean(Post.class).run(context -> {
+            EndpointClient client = EndpointClient.of(context).inRole("operator");
+            Jobs jobs = context.getBean(Jobs.class);
+            jobs.pause("send");
+            JobOptions options = JobOptions.defaults()
+                    .withTags("spring", "sale")
+                    .withGroup("acme")
+                    .withMetadata("tenant", "a=b");
+            List<UUID> tagged = jobs.enqueueAll(Collections.nCopies(5, letter()), options).stream()
+                    .map(EnqueuedJob::id)
+                    .toList();
+            jobs.enqueueAll(Collections.nCopies(5, letter()));
+            UUID burnt = jobs.enqueueNamed("burn", null).id();
+            await().until(() -> jobs.find(burnt).orElseThrow().status() == JobStatus.FAILED);
+            for (Map<String, Object> query : List.<Map<String, Object>>of(
+                    Map.of("tag", "sale"),
+                    Map.of("tag", "sale,spring", "status", "pending,running"),
+                    Map.of("group", "acme"),
+                    Map.of("metadata", "tenant=a=b", "createdFrom", "2020-01-01T00:00:00Z"))) {
+                assertThat(client.get(query, "jobs").list("jobs"))
+                        .as(query.toString())
+                        .hasSize(5);
+            }
+            EndpointClient.Response first = client.get(Map.of("tag", "sale", "limit", "3"), "jobs");
+            assertThat(first.list("jobs")).hasSize(3);
+            assertThat(first.at("cutOff")).isEqualTo(false);
+            String next = String.valueOf(first.at("next"));
+            assertThat(client.get(Map.of("tag", "sale", "limit", "3", "after", next), "jobs")
+                            .list("jobs"))
+                    .hasSize(2);
+            assertThat(client.get(Map.of("tag", "spring", "after", next), "jobs")
+                            .error(400))
+                    .contains("cursor");
+            assertThat(client.get(Map.of("error", "ashes of"), "jobs").at("jobs", 0, "id"))
+                    .isEqualTo(burnt.toString());
+            assertThat(client.get(Map.of("error", "no such text"), "jobs").list("jobs"))
+                    .isEmpty();
+            assertThat(client.get(Map.of("finishedBefore", "yesterday"), "jobs").error(400))
+                    .contains("finishedBefore 'yesterday'");
+            assertThat(client.get(Map.of("metadata", "tenant"), "jobs").error(400))
+                    .contains("key=value");
+            assertThat(client.get("jobs", burnt.toString(), "logs").at("lines", 0, "message"))
+                    .isEqualTo("fire near Alice");
+            assertThat(client.get("jobs", new UUID(0, 0).toString(), "logs").status())
+                    .isEqualTo(404);
+            assertThat(client.get("jobs", "burn", "logs").error(400)).contains("'burn' is not a job id");
+            EndpointClient anonymous = EndpointClient.of(context);
+            assertThat(anonymous.get("jobs", burnt.toString(), "logs").at("lines", 0, "message"))
+                    .isEqualTo("******");
+            assertThat(anonymous.get(Map.of("tag", "sale"), "jobs").list("jobs"))
+                    .hasSize(5);
+            for (String parameter : List.of("error", "key", "group", "metadata")) {
+                assertThat(anonymous.get(Map.of(parameter, "a=b"), "jobs").error(400))
+                        .contains("hidden from this user");
+            }
+            tagged.forEach(jobs::cancel);
+            jobs.resume("send");
+        });
+    }
+
+    @Test
+    void jobs_that_match_a_query_are_changed_together() {
+        runner().withBean(Post.class).run(context -> {
+            EndpointClient client = EndpointClient.of(context);
+            Jobs jobs = context.getBean(Jobs.class);
+            jobs.pause("send");
+            jobs.enqueueAll(
+                    Collections.nCopies(5, letter()), JobOptions.defaults().withTags("sale"));
+            jobs.enqueueAll(Collections.nCopies(2, letter()));
+            assertThat(changeAll(client, Map.of("state", "cancelled", "tag", "sale", "preview", "true"))
+                            .body())
+                    .isEqualTo(Map.of("examined", 5, "matched", 5, "changed", 0));
+            EndpointClient.Response some = changeAll(client, Map.of("state", "cancelled", "tag", "sale", "limit", "3"));
+            assertThat(some.at("changed")).isEqualTo(3);
+            assertThat(changeAll(
+                                    client,
+                                    Map.of(
+                                            "state",
+                                            "cancelled",
+                                            "tag",
+                                            "sale",
+                                            "after",
+                                            String.valueOf(some.at("next"))))
+                            .at("changed"))
+                    .isEqualTo(2);
+            assertThat(changeAll(client, Map.of("state", "retry", "tag", "sale"))
+                            .at("changed"))
+                    .isEqualTo(5);
+            assertThat(changeAll(client, Map.of("state", "rescheduled", "tag", "sale", "at", "2999-01-01T00:00:00Z"))
+                            .at("changed"))
+                    .isEqualTo(5);
+            assertThat(changeAll(client, Map.of("state", "rescheduled", "tag", "sale"))
+                            .error(400))
+                    .contains("'at'");
+            assertThat(changeAll(client, Map.of("state", "cancelled")).error(400))
+                    .contains("no condition");
+            assertThat(changeAll(client, Map.of("state", "cancelled", "everyJob", "true"))
+                            .at("changed"))
+                    .isEqualTo(7);
+            assertThat(changeAll(client, Map.of("state", "deleted", "name", "send"))
+                            .at("changed"))
+                    .isEqualTo(7);
+            assertThat(changeAll(client, Map.of("state", "flying", "name", "send"))
+                            .error(400))
+                    .contains("'flying'", "'deleted'");
+            assertThat(changeAll(client, Map.of("state", "cancelled", "error", "x"))
+                            .error(400))
+                    .contains("hidden from this user");
+            jobs.resume("send");
+        });
+    }
+
+    private static EndpointClient.Response changeAll(EndpointClient client, Map<String, Object> arguments) {
+        return client.invoke(WebEndpointHttpMethod.POST, arguments, "jobs");
     }
 
     private static final JobOptions OPTIONS =

@@ -198,7 +198,10 @@ class EndpointJsonTests {
             await().until(() -> jobs.find(burnt).orElseThrow().status() == JobStatus.FAILED);
             UUID sent = jobs.enqueue(
                             new Letter("Alice", null),
-                            JobOptions.defaults().withUniqueKey("alice").withMetadata("tenant", "acme"))
+                            JobOptions.defaults()
+                                    .withUniqueKey("alice")
+                                    .withMetadata("tenant", "acme")
+                                    .withTags("spring"))
                     .id();
             await().until(() -> jobs.find(sent).orElseThrow().status() == JobStatus.COMPLETED);
             assertPost(context, "{'name': 'send', 'state': 'paused'}", "paused", "jobs", "send");
@@ -215,7 +218,8 @@ class EndpointJsonTests {
                         {'id': '(id)', 'name': 'burn', 'status': 'failed', 'priority': 50, 'createdAt': '(time)',
                          'scheduledAt': '(time)', 'startedAt': '(time)', 'finishedAt': '(time)', 'attempts': 1,
                          'maxAttempts': 1, 'recoveries': 0, 'epoch': 1, 'node': '(id)'}
-                      ]
+                      ],
+                      'examined': 3, 'cutOff': false
                     }
                     """, "jobs");
             assertJob(context, sent, """
@@ -223,7 +227,8 @@ class EndpointJsonTests {
                       'id': '(id)', 'name': 'send', 'status': 'completed', 'priority': 50, 'createdAt': '(time)',
                       'scheduledAt': '(time)', 'startedAt': '(time)', 'finishedAt': '(time)', 'attempts': 1,
                       'maxAttempts': 10, 'recoveries': 0, 'epoch': 1, 'node': '(id)',
-                      'metadata': {'tenant': 'acme'}, 'uniqueKey': 'alice', 'payload': {'to': 'Alice'},
+                      'metadata': {'tenant': 'acme'}, 'uniqueKey': 'alice', 'tags': ['spring'],
+                      'payload': {'to': 'Alice'},
                       'result': {'sentTo': 'Alice'}, 'explanation': '(reason and text)'
                     }
                     """);

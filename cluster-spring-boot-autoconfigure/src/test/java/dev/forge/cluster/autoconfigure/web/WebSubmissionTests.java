@@ -179,6 +179,23 @@ class WebSubmissionTests {
     }
 
     @Test
+    void tags_of_a_submission_are_stored_and_checked() {
+        JobInfo job = job(http.post("/forge/jobs", "{\"name\":\"my_task\",\"tags\":[\"red\",\"big\"]}"));
+        assertThat(job.tags()).containsExactly("red", "big");
+        for (String wrong :
+                java.util.List.of("\"red\"", "[1]", "[\"\"]", "[null]", "[\"%s\"]".formatted("x".repeat(101)))) {
+            assertThat(http.post("/forge/jobs", "{\"name\":\"my_task\",\"tags\":%s}".formatted(wrong))
+                            .problem(400))
+                    .contains("tags");
+        }
+        assertThat(http.post(
+                                "/forge/jobs",
+                                "{\"name\":\"my_task\",\"tags\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"10\",\"11\"]}")
+                        .problem(400))
+                .contains("at most 10");
+    }
+
+    @Test
     void key_of_a_client_never_meets_that_of_the_application() {
         JobOptions options = JobOptions.defaults().withUniqueKey("invoice-7");
         UUID own = jobs.enqueueNamed("my_task", Map.of("by", "application"), options)

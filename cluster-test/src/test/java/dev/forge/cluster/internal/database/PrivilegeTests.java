@@ -69,7 +69,11 @@ class PrivilegeTests {
     }
 
     @ParameterizedTest
-    @CsvSource({"forge_workflow_resolved, forge_jobs", "forge_workflow_job_ended, forge_workflow_runs"})
+    @CsvSource({
+        "forge_workflow_resolved, forge_jobs",
+        "forge_workflow_job_ended, forge_workflow_runs",
+        "forge_retag_job, forge_job_tags"
+    })
     void trigger_function_with_owner_rights_cannot_be_attached_to_a_temporary_table(String function, String table)
             throws SQLException {
         assertThat(usersThatRan(function, table))
@@ -78,7 +82,11 @@ class PrivilegeTests {
     }
 
     @ParameterizedTest
-    @CsvSource({"forge_workflow_resolved, forge_jobs", "forge_workflow_job_ended, forge_workflow_runs"})
+    @CsvSource({
+        "forge_workflow_resolved, forge_jobs",
+        "forge_workflow_job_ended, forge_workflow_runs",
+        "forge_retag_job, forge_job_tags"
+    })
     void trigger_function_with_owner_rights_refuses_foreign_tables_even_if_execute_was_granted(
             String function, String table) throws SQLException {
         execute("GRANT EXECUTE ON FUNCTION %s() TO %s".formatted(function, intruder));
@@ -200,7 +208,7 @@ class PrivilegeTests {
         assertThat(functions).extracting(Function::name).contains("forge_enqueue", "forge_workflow_resolved");
         assertThat(functions)
                 .allSatisfy(function -> assertThat(function.settings()).contains("search_path=pg_catalog, pg_temp"));
-        assertThat(functions).filteredOn(Function::ownerRights).hasSize(3).noneMatch(Function::open);
+        assertThat(functions).filteredOn(Function::ownerRights).hasSize(4).noneMatch(Function::open);
     }
 
     @Test

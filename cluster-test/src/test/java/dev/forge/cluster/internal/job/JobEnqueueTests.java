@@ -12,6 +12,7 @@ import dev.forge.cluster.cron.CronRejectedException;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobExplanation.Reason;
+import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobName;
 import dev.forge.cluster.job.JobOptions;
@@ -135,6 +136,52 @@ class JobEnqueueTests extends JobFixture {
                         .orElseThrow()
                         .metadata())
                 .containsExactlyInAnyOrderEntriesOf(Map.of("forge", "a", "forger.name", "b"));
+    }
+
+    @Test
+    void tags_are_stored_and_limited_by_java_and_sql() {
+        work.on(job("order").taking(Order.class), (payload, context) -> null);
+        DefaultJobs jobs = cluster.start("one", work, UnaryOperator.identity()).jobs();
+        jobs.pause("order");
+        var order = new Order("a", 1);
+        JobOptions options = JobOptions.defaults();
+        UUID id = jobs.enqueue(order, options.withTags("red", "big", "red")).id();
+        assertThat(jobs.find(id).orElseThrow().tags()).containsExactly("red", "big");
+        List<UUID> many = jobs.enqueueAll(List.of(order, order), options.withTags("many")).stream()
+                .map(EnqueuedJob::id)
+                .toList();
+        assertThat(jobs.list(JobFilter.all().withTags("many"), 10))
+                .extracting(JobInfo::id)
+                .containsExactlyInAnyOrderElementsOf(many);
+        UUID sql = jdbc.sql("SELECT forge_enqueue('order', tags => '{sql,red,sql}')")
+                .query(UUID.class)
+                .single();
+        assertThat(jobs.find(sql).orElseThrow().tags()).containsExactlyInAnyOrder("sql", "red");
+        assertThat(jobs.list(JobFilter.all().withTags("red"), 10))
+                .extracting(JobInfo::id)
+                .containsExactly(sql, id);
+        UUID untagged = jdbc.sql("SELECT forge_enqueue('order', tags => '{}')")
+                .query(UUID.class)
+                .single();
+        assertThat(jobs.find(untagged).orElseThrow().tags()).isEmpty();
+        refused(() -> jobs.enqueue(order, options.withTags("a\nb")), "tag", "control character");
+        refused(() -> jobs.enqueue(order, options.withTags(" ")), "tag");
+        refused(() -> jobs.enqueue(order, options.withTags("x".repeat(101))), "tag of 101 characters");
+        String[] eleven = IntStream.range(0, 11).mapToObj(String::valueOf).toArray(String[]::new);
+        refused(() -> jobs.enqueue(order, options.withTags(eleven)), "11 tags");
+        for (String wrong : List.of(
+                "ARRAY['']",
+                "ARRAY[NULL]",
+                "ARRAY[repeat('x', 101)]",
+                "ARRAY[E'a\\nb']",
+                "string_to_array('1,2,3,4,5,6,7,8,9,10,11', ',')")) {
+            assertThatExceptionOfType(DataIntegrityViolationException.class)
+                    .as(wrong)
+                    .isThrownBy(() -> jdbc.sql("SELECT forge_enqueue('order', tags => %s)".formatted(wrong))
+                            .query()
+                            .listOfRows())
+                    .withMessageContaining("tag");
+        }
     }
 
     @Test

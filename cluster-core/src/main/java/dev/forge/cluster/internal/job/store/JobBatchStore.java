@@ -69,9 +69,9 @@ public final class JobBatchStore {
         return "EXISTS (SELECT FROM ~.forge_job_batches c WHERE c.parent_id = b.id AND c.%s)".formatted(condition);
     }
 
-    /** The beginning of a statement that adds jobs to the batch of a parameter; their number is the next one. Nothing is added if it is closed. */
+    /** The part of a statement that adds jobs to the batch of a parameter; their number is the next one. Nothing is added if it is closed. */
     static final String ADDING = """
-            WITH batch AS (SELECT id FROM ~.forge_job_batches WHERE id = ? AND closed_at IS NULL FOR SHARE),
+            batch AS (SELECT id FROM ~.forge_job_batches WHERE id = ? AND closed_at IS NULL FOR SHARE),
             part AS (INSERT INTO ~.forge_job_batch_parts (batch_id, jobs) SELECT id, ? FROM batch)
             """;
 

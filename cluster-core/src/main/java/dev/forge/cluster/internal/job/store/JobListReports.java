@@ -3,14 +3,10 @@
 package dev.forge.cluster.internal.job.store;
 
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
-import java.time.Instant;
-import java.time.OffsetDateTime;
-import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.HashMap;
@@ -20,18 +16,16 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Lists and counts jobs that match a filter, at a cost that does not depend on the size of the table. */
 public final class JobListReports {
 
-    private static final Instant EARLIEST = Instant.parse("0001-01-01T00:00:00Z");
-    private static final Instant LATEST = Instant.parse("9999-12-31T00:00:00Z");
-
     /** How many jobs of each kind a list reads. */
     private static final int LOOKED_THROUGH = 10_000;
 
-    private static final String SMALL_COLUMNS = JobReports.COLUMNS
+    static final String SMALL_COLUMNS = JobReports.COLUMNS
             .replace("payload::text", "'{}'")
             .replace("result::text", "NULL::text")
             .replace("last_error", "NULL::text")
@@ -86,7 +80,7 @@ public final class JobListReports {
 
     /** Returns a query on {@code found}, the ids that match a filter, and on the places where they were looked for. */
     private JdbcClient.StatementSpec search(JobFilter filter, int most, List<String> places, String query) {
-        var parameters = new HashMap<String, Object>();
+        var parameters = new HashMap<String, @Nullable Object>();
         parameters.put("most", most);
         String conditions = conditions(filter, parameters);
         String sources = IntStream.range(0, places.size())
@@ -102,13 +96,7 @@ public final class JobListReports {
                 .params(parameters);
     }
 
-    /** Returns a time within the range of PostgreSQL. */
-    private static OffsetDateTime storable(Instant time) {
-        Instant latest = time.isAfter(LATEST) ? LATEST : time;
-        return (latest.isBefore(EARLIEST) ? EARLIEST : latest).atOffset(ZoneOffset.UTC);
-    }
-
-    private static String conditions(JobFilter filter, Map<String, Object> parameters) {
+    private static String conditions(JobFilter filter, Map<String, @Nullable Object> parameters) {
         var conditions = new StringBuilder();
         if (filter.name() != null) {
             conditions.append(" AND name = :name");
@@ -116,20 +104,15 @@ public final class JobListReports {
         }
         if (!filter.statuses().isEmpty()) {
             conditions.append(" AND status = ANY (:statuses)");
-            parameters.put(
-                    "statuses",
-                    filter.statuses().stream()
-                            .map(EnumText::underscored)
-                            .sorted()
-                            .toArray(String[]::new));
+            parameters.put("statuses", JobConditions.words(filter.statuses()));
         }
         if (filter.createdFrom() != null) {
             conditions.append(" AND created_at >= :createdFrom");
-            parameters.put("createdFrom", storable(filter.createdFrom()));
+            parameters.put("createdFrom", JobConditions.storable(filter.createdFrom()));
         }
         if (filter.createdBefore() != null) {
             conditions.append(" AND created_at < :createdBefore");
-            parameters.put("createdBefore", storable(filter.createdBefore()));
+            parameters.put("createdBefore", JobConditions.storable(filter.createdBefore()));
         }
         return conditions.toString();
     }

@@ -49,7 +49,7 @@ public final class JobReports {
             id, name, status, payload::text, priority, worker_capability, scheduled_at, attempts, max_attempts, recoveries,
             worker_id, claim_epoch, started_at, finished_at, progress::text, result::text, last_error, unique_key,
             ARRAY(SELECT key FROM jsonb_each_text(%1$s) ORDER BY key),
-            ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(%1$s) ORDER BY key), created_at, %2$s, job_group,
+            ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(%1$s) ORDER BY key), created_at, %2$s, job_group, tags,
             batch_id"""
             // Tolerates metadata that were edited by hand.
             .formatted("CASE jsonb_typeof(metadata) WHEN 'object' THEN metadata ELSE '{}' END", HISTORY);
@@ -285,10 +285,15 @@ public final class JobReports {
                 row.getString(17),
                 row.getString(18),
                 row.getString(23),
-                row.getObject(24, UUID.class),
+                row.getObject(25, UUID.class),
                 metadata,
+                tags(row.getArray(24)),
                 row.getObject(21, OffsetDateTime.class).toInstant(),
                 history(row.getArray(22)));
+    }
+
+    private static List<String> tags(@Nullable Array column) throws SQLException {
+        return column == null ? List.of() : List.of((String[]) column.getArray());
     }
 
     private static List<JobAttempt> history(@Nullable Array column) throws SQLException {

@@ -17,6 +17,7 @@ import java.sql.Savepoint;
 import java.sql.Types;
 import java.time.Instant;
 import java.time.ZoneOffset;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
@@ -78,6 +79,7 @@ public final class JobStore {
      * @param at when the job is due; not before its insertion, because a time in the past would put it ahead of all other jobs
      * @param metadata JSON
      * @param group the group of the job; null: none
+     * @param tags distinct tags, at most ten
      */
     public record NewJob(
             UUID id,
@@ -89,7 +91,23 @@ public final class JobStore {
             @Nullable Instant at,
             @Nullable Integer maxAttempts,
             String metadata,
-            @Nullable String group) {
+            @Nullable String group,
+            List<String> tags) {
+
+        /** Creates a job without tags. */
+        public NewJob(
+                UUID id,
+                String name,
+                String payload,
+                int priority,
+                @Nullable String capability,
+                long delayMillis,
+                @Nullable Instant at,
+                @Nullable Integer maxAttempts,
+                String metadata,
+                @Nullable String group) {
+            this(id, name, payload, priority, capability, delayMillis, at, maxAttempts, metadata, group, List.of());
+        }
 
         /** Returns the queue that the job is claimed from. */
         public Queue queue() {
@@ -111,18 +129,37 @@ public final class JobStore {
     private static final String INSERT = """
             INSERT INTO ~.forge_jobs
                 (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, unique_key, waits_for,
-                 body_bytes, job_group)
-            VALUES (?, ?, ?::jsonb, ?, ?, greatest(?, clock_timestamp() + ? * interval '1 millisecond'), ?, ?::jsonb, ?, ?, ?, ?)
+                 body_bytes, job_group%s)
+            VALUES (?, ?, ?::jsonb, ?, ?, greatest(?, clock_timestamp() + ? * interval '1 millisecond'), ?, ?::jsonb, ?, ?, ?, ?%s)
             """;
 
     /** Inserts a job in the caller's transaction. */
     public void insert(NewJob job) {
-        jdbc.update(schema.sql(INSERT), statement -> bind(statement, job, null, null));
+        jdbc.update(
+                schema.sql(job.tags.isEmpty() ? INSERT_PLAIN : INSERT_TAGGED),
+                statement -> bind(statement, job, null, null));
+    }
+
+    private static final String ON_CONFLICT = " ON CONFLICT DO NOTHING";
+    private static final String INSERT_PLAIN = INSERT.formatted("", "");
+    private static final String INSERT_PLAIN_OR_NOT = INSERT_PLAIN + ON_CONFLICT;
+    private static final String INSERT_TAGGED = tagged(INSERT.formatted(", tags", ", ?"));
+    private static final String INSERT_TAGGED_OR_NOT = tagged(INSERT.formatted(", tags", ", ?") + ON_CONFLICT);
+
+    /** Makes jobs findable by their tags. The number of rows that it inserts is that of the tags. */
+    private static final String INSERT_TAGS = """
+            INSERT INTO ~.forge_job_tags (tag, job_id) SELECT t.tag, job.id FROM job CROSS JOIN unnest(job.tags::text[]) AS t (tag)
+            """;
+
+    private static String tagged(String insertion) {
+        return "WITH job AS (%s RETURNING id, tags) %s".formatted(insertion, INSERT_TAGS);
     }
 
     /** Inserts a job that waits for another job or for a batch, in the caller's transaction. */
     public void insertWaiting(NewJob job, UUID waitsFor) {
-        jdbc.update(schema.sql(INSERT), statement -> bind(statement, job, null, waitsFor));
+        jdbc.update(
+                schema.sql(job.tags.isEmpty() ? INSERT_PLAIN : INSERT_TAGGED),
+                statement -> bind(statement, job, null, waitsFor));
     }
 
     /** Inserts jobs in the caller's transaction, with one statement or, if they are large, with a few. */
@@ -137,53 +174,60 @@ public final class JobStore {
      */
     public boolean insertAll(List<NewJob> jobs, @Nullable UUID batch, JobOptions.After after) {
         boolean waiting = !after.jobs().isEmpty();
-        String sql = batch == null
-                ? waiting ? INSERT_WAITING : INSERT_MANY
-                : waiting ? INSERT_WAITING_INTO_BATCH : INSERT_INTO_BATCH;
-        return inParts(jobs).stream()
-                .allMatch(part -> jdbc.update(schema.sql(sql), statement -> {
-                            int next = 1;
-                            if (batch != null) {
-                                statement.setObject(next++, batch);
-                                statement.setInt(next++, part.size());
-                            }
-                            if (waiting) {
-                                Connection connection = statement.getConnection();
-                                statement.setBoolean(next++, after.anyway());
-                                statement.setArray(next++, SqlArrays.of(connection, "uuid", part, NewJob::id));
-                                statement.setArray(
-                                        next++, SqlArrays.of(connection, "uuid", List.copyOf(after.jobs()), id -> id));
-                            }
-                            bindAll(statement, part, next);
-                        })
-                        == part.size());
+        return inParts(jobs).stream().allMatch(part -> {
+            // All have the same tags.
+            String sql = insertMany(batch != null, waiting, !part.get(0).tags.isEmpty());
+            return jdbc.update(schema.sql(sql), statement -> {
+                        int next = 1;
+                        if (batch != null) {
+                            statement.setObject(next++, batch);
+                            statement.setInt(next++, part.size());
+                        }
+                        if (waiting) {
+                            Connection connection = statement.getConnection();
+                            statement.setBoolean(next++, after.anyway());
+                            statement.setArray(next++, SqlArrays.of(connection, "uuid", part, NewJob::id));
+                            statement.setArray(
+                                    next++, SqlArrays.of(connection, "uuid", List.copyOf(after.jobs()), id -> id));
+                        }
+                        bindAll(statement, part, next);
+                    })
+                    > 0;
+        });
     }
 
     private static List<List<NewJob>> inParts(List<NewJob> jobs) {
         return JobRows.inParts(jobs, job -> (long) job.payload.length() + job.metadata.length());
     }
 
-    private static final String INSERT_MANY = insertMany("", "", "", "");
-    private static final String INSERT_INTO_BATCH =
-            insertMany(JobBatchStore.ADDING, ", batch_id", ", batch.id", "CROSS JOIN batch");
-    private static final String INSERT_WAITING =
-            insertMany("WITH " + JobDependencyStore.ADDING.formatted(""), ", waits_for", ", d.id", "");
-    private static final String INSERT_WAITING_INTO_BATCH = insertMany(
-            JobBatchStore.ADDING + ", " + JobDependencyStore.ADDING.formatted("CROSS JOIN batch"),
-            ", batch_id, waits_for",
-            ", batch.id, d.id",
-            "CROSS JOIN batch");
-
-    private static String insertMany(String with, String column, String value, String join) {
-        return """
-                %s
+    /** Returns the statement that inserts many jobs, and what belongs to them; all of them or, if their batch is closed, none. */
+    private static String insertMany(boolean inBatch, boolean waiting, boolean tagged) {
+        var with = new ArrayList<String>();
+        if (inBatch) {
+            with.add(JobBatchStore.ADDING);
+        }
+        if (waiting) {
+            with.add(JobDependencyStore.ADDING.formatted(inBatch ? "CROSS JOIN batch" : ""));
+        }
+        String insertion = """
                 INSERT INTO ~.forge_jobs
-                    (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, body_bytes, job_group%s)
+                    (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata%s, body_bytes, job_group%s%s)
                 SELECT d.id, d.name, d.payload::jsonb, d.priority, d.capability,
-                       greatest(?, clock_timestamp() + ? * interval '1 millisecond'), d.max_attempts, ?::jsonb, d.bytes, d.job_group%s
+                       greatest(?, clock_timestamp() + ? * interval '1 millisecond'), d.max_attempts, ?::jsonb%s, d.bytes, d.job_group%s%s
                 FROM unnest(?::uuid[], ?::text[], ?::text[], ?::int[], ?::text[], ?::int[], ?::int[], ?::text[])
                     AS d (id, name, payload, priority, capability, max_attempts, bytes, job_group) %s
-                """.formatted(with, column, value, join);
+                """.formatted(
+                        tagged ? ", tags" : "",
+                        inBatch ? ", batch_id" : "",
+                        waiting ? ", waits_for" : "",
+                        tagged ? ", ?::text[]" : "",
+                        inBatch ? ", batch.id" : "",
+                        waiting ? ", d.id" : "",
+                        inBatch ? "CROSS JOIN batch" : "");
+        if (tagged) {
+            with.add("job AS (%s RETURNING id, tags)".formatted(insertion));
+        }
+        return (with.isEmpty() ? "" : "WITH " + String.join(", ", with)) + (tagged ? INSERT_TAGS : insertion);
     }
 
     private static void bindAll(PreparedStatement statement, List<NewJob> jobs, int from) throws SQLException {
@@ -194,6 +238,9 @@ public final class JobStore {
                 next++, first.at == null ? null : first.at.atOffset(ZoneOffset.UTC), Types.TIMESTAMP_WITH_TIMEZONE);
         statement.setLong(next++, first.delayMillis);
         statement.setString(next++, first.metadata);
+        if (!first.tags.isEmpty()) {
+            statement.setArray(next++, connection.createArrayOf("text", first.tags.toArray()));
+        }
         statement.setArray(next++, SqlArrays.of(connection, "uuid", jobs, NewJob::id));
         statement.setArray(next++, SqlArrays.of(connection, "text", jobs, NewJob::name));
         statement.setArray(next++, SqlArrays.of(connection, "text", jobs, NewJob::payload));
@@ -252,9 +299,9 @@ public final class JobStore {
 
     private boolean tryInsert(NewJob job, String key, @Nullable UUID waitsFor) {
         return jdbc.update(
-                        schema.sql(INSERT + " ON CONFLICT DO NOTHING"),
+                        schema.sql(job.tags.isEmpty() ? INSERT_PLAIN_OR_NOT : INSERT_TAGGED_OR_NOT),
                         statement -> bind(statement, job, key, waitsFor))
-                == 1;
+                > 0;
     }
 
     private @Nullable UUID active(String name, String key, String condition) {
@@ -274,7 +321,7 @@ public final class JobStore {
                 UPDATE ~.forge_jobs
                 SET payload = :payload::jsonb, priority = :priority, worker_capability = :capability,
                     scheduled_at = greatest(:at, clock_timestamp() + :delay * interval '1 millisecond'),
-                    max_attempts = :max_attempts, metadata = :metadata::jsonb, body_bytes = :bytes, job_group = :group,
+                    max_attempts = :max_attempts, metadata = :metadata::jsonb, body_bytes = :bytes, job_group = :group, tags = :tags,
                     attempts = 0, recoveries = 0, progress = NULL, checkpoint = NULL, checkpoint_bytes = NULL,
                     last_error = NULL, attempt_history = NULL
                 WHERE name = :name AND unique_key = :key AND status = 'pending' AND %s
@@ -289,6 +336,7 @@ public final class JobStore {
                 .param("metadata", job.metadata)
                 .param("bytes", job.bytes())
                 .param("group", job.group)
+                .param("tags", job.tags.isEmpty() ? null : job.tags.toArray(String[]::new))
                 .param("name", job.name)
                 .param("key", key)
                 .query((row, n) -> row.getObject(1, UUID.class))
@@ -311,6 +359,9 @@ public final class JobStore {
         statement.setObject(11, waitsFor);
         statement.setInt(12, job.bytes());
         statement.setString(13, job.group);
+        if (!job.tags.isEmpty()) {
+            statement.setArray(14, statement.getConnection().createArrayOf("text", job.tags.toArray()));
+        }
     }
 
     // Successors --------------------------------------------------------------------------------------------
@@ -407,6 +458,15 @@ public final class JobStore {
 
     // Cancel, retry -----------------------------------------------------------------------------------------
 
+    /** What changes in a job that is cancelled. */
+    static final String CANCELLED =
+            "status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL";
+
+    /** What changes in a job that is retried. */
+    static final String RESTARTED = """
+            status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, finished_at = NULL,
+            started_at = NULL, worker_id = NULL, retention = NULL, waits_for = NULL""";
+
     /**
      * A job that was cancelled.
      *
@@ -426,10 +486,10 @@ public final class JobStore {
     public Optional<Cancelled> cancel(UUID id, List<String> reserved) {
         return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs j
-                SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL
+                SET %s
                 WHERE id = ? AND status IN %s AND %s
                 RETURNING j.worker_id, j.unique_key IS NOT NULL, j.batch_id
-                """.formatted(JobRows.ACTIVE, NOT_RESERVED)))
+                """.formatted(CANCELLED, JobRows.ACTIVE, NOT_RESERVED)))
                 .params(id, reserved.toArray(String[]::new))
                 .query((row, n) ->
                         new Cancelled(row.getObject(1, UUID.class), row.getBoolean(2), row.getObject(3, UUID.class)))
@@ -445,14 +505,14 @@ public final class JobStore {
         return Boolean.TRUE.equals(jdbc.execute((ConnectionCallback<Boolean>) connection -> {
             // A concurrent enqueue of its key may violate the constraint; the caller's transaction must survive that.
             Savepoint before = connection.getAutoCommit() ? null : connection.setSavepoint();
-            try (PreparedStatement statement = connection.prepareStatement(schema.sql("""
+            try (PreparedStatement statement =
+                    connection.prepareStatement(schema.sql("""
                     UPDATE ~.forge_jobs j
-                    SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, finished_at = NULL,
-                        started_at = NULL, worker_id = NULL, retention = NULL, waits_for = NULL
+                    SET %s
                     WHERE id = ? AND status IN ('failed', 'cancelled', 'abandoned') AND %s
                       AND NOT EXISTS (SELECT FROM ~.forge_jobs a WHERE a.name = j.name AND a.unique_key = j.unique_key
                                       AND a.waits_for IS NULL AND a.status IN ('pending', 'claimed', 'running'))
-                    """.formatted(NOT_RESERVED)))) {
+                    """.formatted(RESTARTED, NOT_RESERVED)))) {
                 statement.setObject(1, id);
                 statement.setArray(2, connection.createArrayOf("text", reserved.toArray()));
                 boolean restarted = statement.executeUpdate() == 1;

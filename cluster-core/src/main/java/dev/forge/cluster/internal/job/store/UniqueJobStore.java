@@ -80,12 +80,12 @@ public final class UniqueJobStore {
                 SELECT ~.forge_enqueue_unique(
                     d.id, d.name, d.payload::jsonb, d.priority, d.capability, d.not_before::timestamptz,
                     d.delay * interval '1 millisecond', d.max_attempts, d.metadata::jsonb, d.unique_key, d.bytes, d.job_group,
-                    d.replaces, d.unique_for * interval '1 millisecond', d.debounce_max * interval '1 millisecond')
+                    d.replaces, d.unique_for * interval '1 millisecond', d.debounce_max * interval '1 millisecond', d.tags::text[])
                 FROM (
                     SELECT * FROM unnest(?::uuid[], ?::text[], ?::text[], ?::int[], ?::text[], ?::text[], ?::bigint[], ?::int[],
-                                         ?::text[], ?::text[], ?::int[], ?::text[], ?::boolean[], ?::bigint[], ?::bigint[])
+                                         ?::text[], ?::text[], ?::int[], ?::text[], ?::boolean[], ?::bigint[], ?::bigint[], ?::text[])
                         WITH ORDINALITY AS u (id, name, payload, priority, capability, not_before, delay, max_attempts,
-                                              metadata, unique_key, bytes, job_group, replaces, unique_for, debounce_max, position)
+                                              metadata, unique_key, bytes, job_group, replaces, unique_for, debounce_max, tags, position)
                     ORDER BY position) AS d
                 """),
                 statement -> {
@@ -105,6 +105,9 @@ public final class UniqueJobStore {
                     statement.setArray(13, SqlArrays.of(connection, "bool", jobs, UniqueJob::replaces));
                     statement.setArray(14, SqlArrays.of(connection, "int8", jobs, UniqueJob::windowMillis));
                     statement.setArray(15, SqlArrays.of(connection, "int8", jobs, UniqueJob::debounceMaxMillis));
+                    // An array of arrays would have to be rectangular.
+                    statement.setArray(
+                            16, SqlArrays.of(connection, "text", jobs, unique -> literal(connection, unique)));
                 },
                 (row, n) -> row.getObject(1, UUID.class));
     }
@@ -113,6 +116,17 @@ public final class UniqueJobStore {
             Connection connection, String type, List<UniqueJob> jobs, Function<NewJob, @Nullable Object> column)
             throws SQLException {
         return SqlArrays.of(connection, type, jobs, unique -> column.apply(unique.job));
+    }
+
+    private static @Nullable String literal(Connection connection, UniqueJob unique) {
+        List<String> tags = unique.job.tags();
+        try {
+            return tags.isEmpty()
+                    ? null
+                    : connection.createArrayOf("text", tags.toArray()).toString();
+        } catch (SQLException e) {
+            throw new IllegalStateException("Could not print an array", e);
+        }
     }
 
     private static @Nullable String time(NewJob job) {

@@ -61,6 +61,7 @@ final class ClaimingPass {
     private final QueueFailures queueFailures;
     private final Duration pollInterval;
     private final QueueSearch search;
+    private final AttemptLogs logs;
     private final ClaimedJobReader reader;
 
     /** A queue with new jobs. */
@@ -88,6 +89,7 @@ final class ClaimingPass {
         this.lanes = lanes;
         this.queueFailures = queueFailures;
         this.pollInterval = dependencies.settings().pollInterval();
+        this.logs = new AttemptLogs(dependencies.stores().logs(), node::nanos);
         this.search = new QueueSearch(dependencies.stores().queues(), node::nanos, pollInterval, lanes, queueFailures);
         this.reader = new ClaimedJobReader(dependencies, node, queueFailures);
     }
@@ -445,7 +447,7 @@ final class ClaimingPass {
                 origin.handler,
                 origin.sent,
                 new RunningJob.Persistence(
-                        dependencies.json(), dependencies.stores().claims()));
+                        dependencies.json(), dependencies.stores().claims(), logs));
     }
 
     /** Returns jobs that are claimed but were not read. If that fails, too, they are returned as claims that this node does not know. */

@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.job.store.JobBatchStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
+import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
@@ -54,8 +55,8 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     /** The node that holds the job, by the id of its current membership. */
     record Holder(UUID id, String name) {}
 
-    /** Converts payloads and checkpoints, and writes checkpoints. */
-    record Persistence(PayloadJson json, JobClaimStore claims) {}
+    /** Converts payloads and checkpoints, and writes checkpoints and lines of logs. */
+    record Persistence(PayloadJson json, JobClaimStore claims, AttemptLogs logs) {}
 
     private final Claimed claimed;
     private final ClaimKey key;
@@ -65,6 +66,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     private final JobHandler.Limits limits;
     private final PayloadJson json;
     private final AttemptState state;
+    private final AttemptLogs logs;
     private final long claimedAt;
     private final AtomicReference<Stage> stage = new AtomicReference<>(Stage.QUEUED);
     private volatile @Nullable Stop stop;
@@ -81,6 +83,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     private volatile JobAttemptOutcome.Kind ended = JobAttemptOutcome.Kind.FAILED;
     private volatile @Nullable Throwable failure;
     private volatile @Nullable String error;
+    private volatile @Nullable AttemptLog log;
     private @Nullable Thread thread;
     /** Used under the lock of this object; most jobs have none. */
     private Set<Runnable> releases = Set.of();
@@ -94,6 +97,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         this.claimedAt = sentAt;
         this.confirmedAt = sentAt;
         this.json = persistence.json;
+        this.logs = persistence.logs;
         this.state = new AttemptState(claimed, node, handler.isTransactional(), persistence);
         this.limits = limits(claimed, handler, json);
         this.marked = claimed.started();
@@ -217,6 +221,15 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
             // An interrupt was meant for the handler.
             Thread.interrupted();
         }
+        if (log != null) {
+            logs.writeLast(this);
+        }
+    }
+
+    /** Returns the lines that the handler has logged; null if it has logged none. */
+    @Nullable
+    AttemptLog log() {
+        return log;
     }
 
     /** Records that the job will be due again. */
@@ -504,6 +517,22 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     @Override
     public void progress(int percent, String message) {
         state.progress(percent, message);
+    }
+
+    @Override
+    public void log(String message) {
+        Arguments.required("JobContext.log", "message", message);
+        AttemptLog lines = log;
+        if (lines == null) {
+            synchronized (this) {
+                lines = log;
+                if (lines == null) {
+                    lines = new AttemptLog();
+                    log = lines;
+                }
+            }
+        }
+        lines.add(message, logs.now());
     }
 
     @Override

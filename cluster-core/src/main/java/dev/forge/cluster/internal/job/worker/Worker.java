@@ -10,6 +10,7 @@ import dev.forge.cluster.internal.job.store.JobClaimStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.store.JobFinishStore;
 import dev.forge.cluster.internal.job.store.JobLimitStore;
+import dev.forge.cluster.internal.job.store.JobLogStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore;
@@ -39,6 +40,7 @@ public final class Worker implements NodeComponent {
 
     private static final Logger log = GuardedLogger.of(Worker.class);
     private static final Duration WATCH = Duration.ofMillis(100);
+    private static final Duration WRITE_LOGS = Duration.ofMillis(500);
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(2);
     private static final Duration RELEASE_PATIENCE = Duration.ofMillis(500);
 
@@ -47,6 +49,7 @@ public final class Worker implements NodeComponent {
     private final List<Lane.Selection> selections;
     private final Claims claims;
     private final LeaseKeeper keeper;
+    private final AttemptLogs logs;
     private final NodeLoop writeProgress;
     public final StuckHandlers stuckHandlers;
     // Created at each start: threads and handlers that the previous stop did not wait for keep the old ones.
@@ -93,6 +96,7 @@ public final class Worker implements NodeComponent {
             JobFinishStore finishes,
             JobRecoveryStore recoveries,
             JobLimitStore limits,
+            JobLogStore logs,
             HandlerTransactionStore handlerTransactions) {
 
         public static Stores of(Schema schema, DataSource control, DataSource application) {
@@ -103,6 +107,7 @@ public final class Worker implements NodeComponent {
                     new JobFinishStore(schema, control),
                     new JobRecoveryStore(schema, control),
                     new JobLimitStore(schema, control),
+                    new JobLogStore(schema, control),
                     new HandlerTransactionStore(schema, application));
         }
     }
@@ -124,6 +129,7 @@ public final class Worker implements NodeComponent {
         this.selections = List.copyOf(selections);
         this.claims = new Claims(node, dependencies.stores, dependencies.monitor, leases);
         this.keeper = new LeaseKeeper(node, dependencies.stores, claims, leases.duration());
+        this.logs = new AttemptLogs(dependencies.stores.logs(), node::nanos);
         this.writeProgress = NodeLoop.of("note-jobs", () -> WATCH, keeper::writeProgress);
         this.stuckHandlers = new StuckHandlers(node::nanos);
         this.execution = new JobExecution(dependencies, node, claims, stuckHandlers);
@@ -193,6 +199,7 @@ public final class Worker implements NodeComponent {
                 // On its own and without database access: nothing may delay it.
                 NodeLoop.of("watch-jobs", () -> WATCH, this::watch),
                 writeProgress,
+                NodeLoop.of("write-job-logs", () -> WRITE_LOGS, () -> logs.write(claims.all())),
                 NodeLoop.of("renew-leases", dependencies.settings.leases()::heartbeat, keeper::renew));
     }
 

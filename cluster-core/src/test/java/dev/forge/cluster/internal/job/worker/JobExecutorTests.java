@@ -83,7 +83,7 @@ class JobExecutorTests {
                 new RunningJob.Holder(UUID.randomUUID(), "node"),
                 handler,
                 0,
-                new RunningJob.Persistence(null, null));
+                new RunningJob.Persistence(null, null, null));
     }
 
     private static int room(JobExecutor lane) {

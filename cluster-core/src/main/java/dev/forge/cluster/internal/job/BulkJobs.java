@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.internal.job;
+
+import dev.forge.cluster.internal.database.DatabaseFault;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.handler.OwnedJobs;
+import dev.forge.cluster.internal.job.store.JobBulkStore;
+import dev.forge.cluster.internal.job.store.JobBulkStore.Batch;
+import dev.forge.cluster.internal.job.store.JobBulkStore.CancelledJob;
+import dev.forge.cluster.internal.job.store.JobBulkStore.Changed;
+import dev.forge.cluster.internal.job.store.JobSearchReports;
+import dev.forge.cluster.internal.job.store.JobSearchReports.Found;
+import dev.forge.cluster.job.BulkOptions;
+import dev.forge.cluster.job.BulkResult;
+import dev.forge.cluster.job.JobFilter;
+import dev.forge.cluster.job.JobPriority;
+import dev.forge.cluster.job.JobRejectedException;
+import dev.forge.cluster.job.JobStatus;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Function;
+import java.util.function.LongSupplier;
+import java.util.stream.Collectors;
+import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
+
+/** Operations on all jobs that match a filter, batch by batch. */
+final class BulkJobs {
+
+    private static final int BATCH = 500;
+    private static final Duration LONGEST = Duration.ofMinutes(1);
+
+    /** How often a batch is repeated that the server has rolled back because of another transaction. */
+    private static final int MOST_REPETITIONS = 3;
+
+    private static final Set<JobStatus> ACTIVE = EnumSet.of(JobStatus.PENDING, JobStatus.CLAIMED, JobStatus.RUNNING);
+    private static final Set<JobStatus> RETRYABLE =
+            EnumSet.of(JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.ABANDONED);
+    private static final Set<JobStatus> ENDED =
+            EnumSet.of(JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.ABANDONED);
+
+    private final JobSearchReports search;
+    private final JobBulkStore store;
+    private final JobHandlers handlers;
+    private final JobEngine engine;
+    private final LongSupplier nanos;
+
+    BulkJobs(JobSearchReports search, JobBulkStore store, JobHandlers handlers, JobEngine engine, LongSupplier nanos) {
+        this.search = search;
+        this.store = store;
+        this.handlers = handlers;
+        this.engine = engine;
+        this.nanos = nanos;
+    }
+
+    BulkResult cancel(JobFilter filter, BulkOptions options) {
+        return run("Jobs.cancelAll", ACTIVE, filter, options, batch -> {
+            List<CancelledJob> cancelled = store.cancel(batch);
+            cancelled.stream().filter(CancelledJob::held).forEach(job -> engine.announceCancelled(job.id()));
+            if (cancelled.stream().anyMatch(CancelledJob::hasKey)) {
+                // Their successors may run.
+                engine.announce(JobPriority.NORMAL);
+            }
+            return new Changed(cancelled.size(), 0);
+        });
+    }
+
+    BulkResult retry(JobFilter filter, BulkOptions options) {
+        return run("Jobs.retryAll", RETRYABLE, filter, options, batch -> announced(new Changed(store.retry(batch), 0)));
+    }
+
+    BulkResult reschedule(JobFilter filter, Instant at, BulkOptions options) {
+        return run(
+                "Jobs.rescheduleAll",
+                EnumSet.of(JobStatus.PENDING),
+                filter,
+                options,
+                batch -> announced(store.reschedule(batch, at)));
+    }
+
+    BulkResult delete(JobFilter filter, BulkOptions options) {
+        String awaited = handlers.owned().stream()
+                .map(owned -> "(" + owned.awaitedCondition() + ")")
+                .collect(Collectors.joining(" OR "));
+        return run("Jobs.deleteAll", ENDED, filter, options, batch -> new Changed(store.delete(batch, awaited), 0));
+    }
+
+    private Changed announced(Changed changed) {
+        if (changed.jobs() > 0) {
+            engine.announce(JobPriority.NORMAL);
+        }
+        return changed;
+    }
+
+    private BulkResult run(
+            String call,
+            Set<JobStatus> possible,
+            JobFilter filter,
+            BulkOptions options,
+            Function<Batch, Changed> change) {
+        requireDeliberate(call, filter);
+        Set<JobStatus> statuses = EnumSet.copyOf(possible);
+        if (!filter.statuses().isEmpty()) {
+            statuses.retainAll(filter.statuses());
+        }
+        if (statuses.isEmpty()) {
+            return new BulkResult(0, 0, 0, null);
+        }
+        JobFilter narrowed = filter.withStatuses(statuses.toArray(JobStatus[]::new));
+        List<String> reserved = handlers.owned().stream().map(OwnedJobs::prefix).toList();
+        long began = nanos.getAsLong();
+        var result = new BulkResult(0, 0, 0, options.cursor());
+        do {
+            int most = (int) Math.min(BATCH, options.maximum() - result.matched());
+            Found found = search.find(narrowed, most, result.next());
+            Changed changed = options.preview() || found.hits().isEmpty()
+                    ? new Changed(0, 0)
+                    : repeated(change, new Batch(found.ids(), narrowed, reserved));
+            result = new BulkResult(
+                    result.examined() + found.examined(),
+                    // A job that was moved to another time appears there again.
+                    result.matched() + found.hits().size() - changed.unaffected(),
+                    result.changed() + changed.jobs(),
+                    found.next());
+            options.progress().accept(result);
+        } while (result.next() != null
+                && result.matched() < options.maximum()
+                && nanos.getAsLong() - began < LONGEST.toNanos());
+        return result;
+    }
+
+    private static Changed repeated(Function<Batch, Changed> change, Batch batch) {
+        for (int repetition = 0; ; repetition++) {
+            try {
+                return change.apply(batch);
+            } catch (DataAccessException e) {
+                if (repetition == MOST_REPETITIONS || !DatabaseFault.isRolledBackForOthers(e)) {
+                    throw e;
+                }
+            }
+        }
+    }
+
+    private static void requireDeliberate(String call, JobFilter filter) {
+        if (TransactionSynchronizationManager.isActualTransactionActive()) {
+            throw new JobRejectedException(
+                    "%s does not join a transaction: each of its batches is one. Call it outside of a transaction."
+                            .formatted(call));
+        }
+        boolean empty = FilterChecks.isSimple(filter)
+                && filter.name() == null
+                && filter.statuses().isEmpty()
+                && filter.createdFrom() == null
+                && filter.createdBefore() == null;
+        if (empty && !filter.selectsEveryJob()) {
+            throw new JobRejectedException(
+                    "%s: the filter has no condition. Add one, or use JobFilter.everyJob() if you mean every job."
+                            .formatted(call));
+        }
+    }
+}

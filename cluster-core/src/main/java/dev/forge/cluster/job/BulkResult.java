@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.job;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What a bulk operation such as {@link Jobs#cancelAll(JobFilter, BulkOptions)} has done.
+ *
+ * @param examined how many jobs the search looked at
+ * @param matched how many of them match the filter in a status in which the operation is possible
+ * @param changed how many of these were changed; zero in a preview
+ * @param next where the next call continues, see {@link BulkOptions#withCursor}; null: there are no further jobs
+ */
+public record BulkResult(
+        long examined, long matched, long changed, @Nullable String next) {
+
+    /**
+     * Returns how many jobs matched and were not changed: another transaction had locked or changed them meanwhile, or another job has
+     * their unique key. In a preview these are all of them.
+     */
+    public long skipped() {
+        return matched - changed;
+    }
+}

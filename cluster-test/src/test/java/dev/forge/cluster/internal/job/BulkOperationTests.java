@@ -1,0 +1,356 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.internal.job;
+
+import static dev.forge.cluster.internal.PatientAwaits.await;
+import static dev.forge.cluster.internal.job.TestJobs.job;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
+
+import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.BulkOptions;
+import dev.forge.cluster.job.BulkResult;
+import dev.forge.cluster.job.EnqueuedJob;
+import dev.forge.cluster.job.JobExport;
+import dev.forge.cluster.job.JobFilter;
+import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobRejectedException;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.Test;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionTemplate;
+
+/** Operations on all jobs that match a filter, and exports. */
+@ClusterPostgres
+class BulkOperationTests extends JobFixture {
+
+    private static final JobFilter RED = JobFilter.all().withTags("red");
+
+    BulkOperationTests(TestDatabase database) {
+        super(database);
+    }
+
+    /** Starts a node whose jobs do not run. */
+    private Jobs paused() {
+        work.on(job("order").taking(Order.class), (payload, context) -> null);
+        Jobs jobs = cluster.start("one", work, UnaryOperator.identity()).jobs();
+        jobs.pause("order");
+        return jobs;
+    }
+
+    private static List<UUID> enqueue(Jobs jobs, int count, JobOptions options) {
+        return jobs.enqueueAll(Collections.nCopies(count, new Order("a", 1)), options).stream()
+                .map(EnqueuedJob::id)
+                .toList();
+    }
+
+    private long count(String condition) {
+        return jdbc.sql("SELECT count(*) FROM forge_jobs WHERE " + condition)
+                .query(Long.class)
+                .single();
+    }
+
+    private void end(String status, String condition) {
+        jdbc.sql("UPDATE forge_jobs SET status = '%s', finished_at = now() WHERE %s".formatted(status, condition))
+                .update();
+    }
+
+    @Test
+    void preview_counts_and_cancellation_changes_in_batches() {
+        Jobs jobs = paused();
+        enqueue(jobs, 1_200, JobOptions.defaults().withTags("red"));
+        enqueue(jobs, 10, JobOptions.defaults().withTags("blue"));
+        assertThat(jobs.cancelAll(RED, BulkOptions.defaults().withPreview()))
+                .isEqualTo(new BulkResult(1_200, 1_200, 0, null));
+        assertThat(count("status = 'cancelled'")).isZero();
+        var progress = new ArrayList<Long>();
+        BulkResult result = jobs.cancelAll(RED, BulkOptions.defaults().withProgress(so -> progress.add(so.changed())));
+        assertThat(result.changed()).isEqualTo(1_200);
+        assertThat(result.skipped()).isZero();
+        assertThat(result.next()).isNull();
+        assertThat(progress).startsWith(500L, 1_000L, 1_200L);
+        assertThat(count("status = 'cancelled' AND finished_at IS NOT NULL")).isEqualTo(1_200);
+        assertThat(count("status = 'pending'")).isEqualTo(10);
+        assertThat(jobs.cancelAll(RED)).isEqualTo(new BulkResult(1_200, 0, 0, null));
+        assertThat(jobs.cancelAll(RED.withStatuses(JobStatus.FAILED))).isEqualTo(new BulkResult(0, 0, 0, null));
+    }
+
+    @Test
+    void maximum_ends_a_call_and_its_cursor_continues() {
+        Jobs jobs = paused();
+        enqueue(jobs, 25, JobOptions.defaults());
+        JobFilter filter = JobFilter.all().withName("order");
+        BulkOptions ten = BulkOptions.defaults().withMaximum(10);
+        BulkResult first = jobs.cancelAll(filter, ten);
+        assertThat(first.changed()).isEqualTo(10);
+        BulkResult second = jobs.cancelAll(filter, ten.withCursor(first.next()));
+        assertThat(second.changed()).isEqualTo(10);
+        BulkResult third = jobs.cancelAll(filter, ten.withCursor(second.next()));
+        assertThat(third.changed()).isEqualTo(5);
+        assertThat(third.next()).isNull();
+        assertThat(count("status = 'cancelled'")).isEqualTo(25);
+        assertThatIllegalArgumentException().isThrownBy(() -> jobs.cancelAll(RED, ten.withCursor(first.next())));
+        for (int wrong : new int[] {0, -1, 1_000_001}) {
+            assertThatIllegalArgumentException().isThrownBy(() -> ten.withMaximum(wrong));
+        }
+    }
+
+    @Test
+    void every_job_must_be_meant() {
+        Jobs jobs = paused();
+        enqueue(jobs, 3, JobOptions.defaults());
+        for (JobFilter empty : List.of(JobFilter.all(), JobFilter.all().withStatuses())) {
+            refused(() -> jobs.cancelAll(empty), "Jobs.cancelAll", "JobFilter.everyJob()");
+            refused(() -> jobs.deleteAll(empty), "Jobs.deleteAll", "JobFilter.everyJob()");
+        }
+        new TransactionTemplate(new JdbcTransactionManager(database.dataSource()))
+                .executeWithoutResult(
+                        status -> refused(() -> jobs.cancelAll(JobFilter.everyJob()), "outside of a transaction"));
+        assertThat(count("status = 'pending'")).isEqualTo(3);
+        assertThat(jobs.cancelAll(JobFilter.everyJob()).changed()).isEqualTo(3);
+    }
+
+    @Test
+    void running_handlers_of_cancelled_jobs_are_interrupted() throws InterruptedException {
+        var started = new CountDownLatch(2);
+        var interrupted = new CountDownLatch(2);
+        work.on("job", context -> {
+            started.countDown();
+            try {
+                Thread.currentThread().join();
+            } catch (InterruptedException e) {
+                interrupted.countDown();
+                throw e;
+            }
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        member.jobs().enqueueNamed("job", null);
+        member.jobs().enqueueNamed("job", null);
+        until(started);
+        assertThat(member.jobs().cancelAll(JobFilter.all().withName("job")).changed())
+                .isEqualTo(2);
+        until(interrupted);
+        await().until(() -> count("status = 'cancelled'") == 2);
+    }
+
+    @Test
+    void job_that_was_claimed_or_locked_meanwhile_is_skipped() throws Exception {
+        Jobs jobs = paused();
+        List<UUID> ids = enqueue(jobs, 3, JobOptions.defaults().withTags("red"));
+        JobFilter waiting = RED.withStatuses(JobStatus.PENDING);
+        assertThat(jobs.cancelAll(waiting, BulkOptions.defaults().withPreview()).matched())
+                .isEqualTo(3);
+        try (var connection = database.dataSource().getConnection();
+                var statement = connection.createStatement()) {
+            connection.setAutoCommit(false);
+            statement.execute("UPDATE forge_jobs SET priority = 60 WHERE id = '%s'".formatted(ids.get(0)));
+            BulkResult result = jobs.cancelAll(waiting);
+            assertThat(result.changed()).isEqualTo(2);
+            assertThat(result.skipped()).isEqualTo(1);
+            connection.rollback();
+        }
+        assertThat(jobs.cancelAll(waiting).changed()).isEqualTo(1);
+    }
+
+    @Test
+    void concurrent_operations_change_each_job_once() {
+        Jobs jobs = paused();
+        enqueue(jobs, 3_000, JobOptions.defaults().withTags("red"));
+        List<CompletableFuture<BulkResult>> calls = List.of(
+                CompletableFuture.supplyAsync(() -> jobs.cancelAll(RED)),
+                CompletableFuture.supplyAsync(() -> jobs.cancelAll(RED)),
+                CompletableFuture.supplyAsync(
+                        () -> jobs.cancelAll(JobFilter.all().withName("order"))));
+        long changed = calls.stream()
+                .map(CompletableFuture::join)
+                .mapToLong(BulkResult::changed)
+                .sum();
+        assertThat(changed).isEqualTo(count("status = 'cancelled'")).isLessThanOrEqualTo(3_000);
+        jobs.cancelAll(RED);
+        assertThat(count("status = 'cancelled'")).isEqualTo(3_000);
+    }
+
+    @Test
+    void retry_restarts_ended_jobs_but_one_for_each_key() {
+        Jobs jobs = paused();
+        JobOptions red = JobOptions.defaults().withTags("red");
+        enqueue(jobs, 5, red);
+        end("failed", "true");
+        enqueue(jobs, 2, red);
+        end("completed", "status = 'pending'");
+        for (int i = 0; i < 3; i++) {
+            jobs.enqueue(new Order("a", 1), red.withUniqueKey("same"));
+            end("abandoned", "status = 'pending'");
+        }
+        jdbc.sql("UPDATE forge_jobs SET attempts = 3").update();
+        // A run of a workflow is controlled by its own API.
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, status, finished_at, tags)
+                VALUES ('00000000-0000-0000-0000-000000000001', 'workflow:order@1', 'failed', now(), '{red}')
+                """).update();
+        jdbc.sql("INSERT INTO forge_job_tags VALUES ('red', '00000000-0000-0000-0000-000000000001')")
+                .update();
+        BulkResult result = jobs.retryAll(RED);
+        assertThat(result.changed()).isEqualTo(6);
+        assertThat(result.skipped()).isEqualTo(3);
+        assertThat(count("status = 'pending' AND attempts = 0 AND finished_at IS NULL"))
+                .isEqualTo(6);
+        assertThat(count("status = 'completed'")).isEqualTo(2);
+        assertThat(count("name LIKE 'workflow:%' AND status = 'failed'")).isEqualTo(1);
+        jobs.deleteAll(RED);
+        assertThat(count("name LIKE 'workflow:%'")).isEqualTo(1);
+    }
+
+    @Test
+    void pending_jobs_are_rescheduled_once() {
+        Jobs jobs = paused();
+        enqueue(jobs, 1_100, JobOptions.defaults().withDelay(Duration.ofHours(1)));
+        enqueue(jobs, 5, JobOptions.defaults());
+        JobFilter filter = JobFilter.all().withName("order");
+        Instant tomorrow = Instant.now().plus(Duration.ofDays(1)).truncatedTo(java.time.temporal.ChronoUnit.MILLIS);
+        BulkResult later = jobs.rescheduleAll(filter, tomorrow);
+        assertThat(later.changed()).isEqualTo(1_105);
+        assertThat(later.matched()).isEqualTo(1_105);
+        assertThat(count("scheduled_at = '%s'".formatted(tomorrow))).isEqualTo(1_105);
+        assertThat(jobs.rescheduleAll(filter, tomorrow).changed()).isZero();
+        BulkResult now = jobs.rescheduleAll(filter, Instant.EPOCH);
+        assertThat(now.changed()).isEqualTo(1_105);
+        assertThat(count("scheduled_at BETWEEN created_at AND clock_timestamp()"))
+                .isEqualTo(1_105);
+        assertThat(jobs.rescheduleAll(filter, Instant.EPOCH).changed())
+                .as("due jobs stay where they are")
+                .isZero();
+        refused(() -> jobs.rescheduleAll(filter, Instant.MAX), "Jobs.rescheduleAll", "must lie between");
+    }
+
+    @Test
+    void ended_jobs_are_deleted_with_their_logs_and_tags() {
+        work.on("job", context -> context.log("line"));
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        Jobs jobs = member.jobs();
+        UUID ended = jobs.enqueueNamed("job", null, JobOptions.defaults().withTags("red"))
+                .id();
+        member.ended(ended);
+        jobs.pause("job");
+        UUID waiting = jobs.enqueueNamed("job", null, JobOptions.defaults().withTags("red"))
+                .id();
+        assertThat(jobs.logs(ended)).hasSize(1);
+        assertThat(jobs.deleteAll(RED).changed()).isEqualTo(1);
+        assertThat(jobs.find(ended)).isEmpty();
+        assertThat(jobs.logs(ended)).isEmpty();
+        assertThat(jobs.find(waiting)).isPresent();
+        assertThat(jdbc.sql("SELECT job_id FROM forge_job_tags")
+                        .query(UUID.class)
+                        .list())
+                .containsExactly(waiting);
+    }
+
+    @Test
+    void operation_on_a_large_table_reads_no_more_than_it_needs() {
+        Jobs jobs = paused();
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, status, finished_at, payload)
+                SELECT gen_random_uuid(), 'order', CASE WHEN n % 100 = 0 THEN 'failed' ELSE 'completed' END, now(), '{}'
+                FROM generate_series(1, 50000) AS n
+                """).update();
+        BulkResult result = jobs.retryAll(JobFilter.all().withName("order"));
+        assertThat(result.changed()).isEqualTo(500);
+        assertThat(result.examined()).isEqualTo(500);
+    }
+
+    // Exports -----------------------------------------------------------------------------------------------
+
+    @Test
+    void exported_job_can_be_enqueued_again() {
+        Jobs jobs = paused();
+        JobOptions options = JobOptions.defaults()
+                .withTags("red", "big")
+                .withGroup("acme")
+                .withUniqueKey("key")
+                .withMaxAttempts(7)
+                .withMetadata("tenant", "a\nb");
+        UUID id = jobs.enqueue(new Order("anvil \ud83d\ude00", 1), options).id();
+        jdbc.sql("""
+                UPDATE forge_jobs SET payload = payload || '{"big": 12345678901234567890.00000000000000000001, "none": null}',
+                    metadata = metadata || '{"forge.trace": "x"}', last_error = 'oops' WHERE id = ?
+                """).param(id).update();
+        assertThat(jobs.export(RED, 10, null).lines()).as("pending").isEmpty();
+        end("failed", "true");
+        JobExport export = jobs.export(RED, 10, null);
+        assertThat(export.lines())
+                .singleElement()
+                .satisfies(line -> assertThat(line)
+                        .contains("\"id\": \"%s\"".formatted(id), "\"error\": \"oops\"", "\"status\": \"failed\"")
+                        .doesNotContain("\n"));
+        JobInfo before = jobs.find(id).orElseThrow();
+        jobs.deleteAll(RED);
+        EnqueuedJob again = jobs.enqueueExported(export.lines().get(0));
+        assertThat(again.created()).isTrue();
+        JobInfo after = jobs.find(again.id()).orElseThrow();
+        assertThat(after.payload()).isEqualTo(before.payload()).contains("12345678901234567890.00000000000000000001");
+        assertThat(after.tags()).containsExactlyInAnyOrder("red", "big");
+        assertThat(after.group()).isEqualTo("acme");
+        assertThat(after.uniqueKey()).isEqualTo("key");
+        assertThat(after.maxAttempts()).isEqualTo(7);
+        assertThat(after.metadata()).containsEntry("tenant", "a\nb").doesNotContainKey("forge.trace");
+        assertThat(after.status()).isEqualTo(JobStatus.PENDING);
+        assertThat(jobs.enqueueExported(export.lines().get(0)).created()).isFalse();
+    }
+
+    @Test
+    void line_that_is_no_exported_job_is_rejected() {
+        Jobs jobs = paused();
+        for (String wrong : List.of(
+                "",
+                "x",
+                "[]",
+                "{}",
+                "{\"name\": \"order\", \"priority\": \"high\"}",
+                "{\"name\": \"order\", \"tags\": 1}",
+                "{\"name\": \"order\", \"payload\": {\"quantity\": \"many\"}}",
+                "{\"name\": \"nobody-knows\"}",
+                "{\"name\": \"workflow:a@1\"}")) {
+            assertThatExceptionOfType(JobRejectedException.class)
+                    .as(wrong)
+                    .isThrownBy(() -> jobs.enqueueExported(wrong));
+        }
+        assertThat(count("true")).isZero();
+    }
+
+    @Test
+    void pages_of_an_export_are_bounded_by_lines_and_bytes() {
+        Jobs jobs = paused();
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, status, finished_at, payload, body_bytes)
+                SELECT gen_random_uuid(), 'order', 'failed', now() - n * interval '1 second',
+                       to_jsonb(repeat('x', 900000)), 900002
+                FROM generate_series(1, 20) AS n
+                """).update();
+        JobFilter filter = JobFilter.all().withName("order");
+        var sizes = new ArrayList<Integer>();
+        var lines = new java.util.HashSet<String>();
+        String cursor = null;
+        do {
+            JobExport page = jobs.export(filter, 12, cursor);
+            sizes.add(page.lines().size());
+            lines.addAll(page.lines());
+            cursor = page.next();
+        } while (cursor != null);
+        assertThat(sizes).allSatisfy(size -> assertThat(size).isLessThanOrEqualTo(8));
+        assertThat(lines).hasSize(20);
+    }
+}
