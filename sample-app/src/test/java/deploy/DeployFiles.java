@@ -12,6 +12,7 @@ import io.kubernetes.client.openapi.models.V1PodDisruptionBudget;
 import io.kubernetes.client.openapi.models.V1Secret;
 import io.kubernetes.client.openapi.models.V1Service;
 import io.kubernetes.client.openapi.models.V1StatefulSet;
+import io.kubernetes.client.openapi.models.V2HorizontalPodAutoscaler;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,6 +25,7 @@ import org.yaml.snakeyaml.LoaderOptions;
 import org.yaml.snakeyaml.Yaml;
 import org.yaml.snakeyaml.constructor.SafeConstructor;
 import tools.jackson.databind.DeserializationFeature;
+import tools.jackson.databind.MapperFeature;
 import tools.jackson.databind.json.JsonMapper;
 
 /** Reads the files of deploy/ strictly: unknown fields, missing fields and values of the wrong type are errors. */
@@ -35,6 +37,11 @@ final class DeployFiles {
 
     private static final Gson GSON = JSON.getGson();
 
+    private static final JsonMapper STRICT = JsonMapper.builder()
+            .enable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES)
+            .disable(MapperFeature.ALLOW_COERCION_OF_SCALARS)
+            .build();
+
     /** The classes of the objects in use, by apiVersion and kind. */
     private static final Map<String, Class<?>> KINDS = Map.of(
             "v1 ConfigMap", V1ConfigMap.class,
@@ -42,6 +49,9 @@ final class DeployFiles {
             "v1 Service", V1Service.class,
             "apps/v1 Deployment", V1Deployment.class,
             "apps/v1 StatefulSet", V1StatefulSet.class,
+            "autoscaling/v2 HorizontalPodAutoscaler", V2HorizontalPodAutoscaler.class,
+            "keda.sh/v1alpha1 ScaledObject", KedaObjects.V1ScaledObject.class,
+            "keda.sh/v1alpha1 TriggerAuthentication", KedaObjects.V1TriggerAuthentication.class,
             "policy/v1 PodDisruptionBudget", V1PodDisruptionBudget.class);
 
     private DeployFiles() {}
@@ -74,6 +84,9 @@ final class DeployFiles {
         Class<?> type = KINDS.get(kind);
         if (type == null) {
             throw new IllegalArgumentException("Unknown kind of object '%s': add its class to KINDS".formatted(kind));
+        }
+        if (type.isRecord()) {
+            return STRICT.convertValue(document, type);
         }
         JsonElement written = GSON.toJsonTree(document);
         try {

@@ -6,7 +6,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.google.gson.JsonElement;
+import com.google.gson.JsonParser;
 import deploy.DeployFiles.Compose;
+import deploy.KedaObjects.V1ScaledObject;
+import deploy.KedaObjects.V1TriggerAuthentication;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -22,6 +26,8 @@ import io.kubernetes.client.openapi.models.V1Probe;
 import io.kubernetes.client.openapi.models.V1Secret;
 import io.kubernetes.client.openapi.models.V1Service;
 import io.kubernetes.client.openapi.models.V1StatefulSet;
+import io.kubernetes.client.openapi.models.V2HorizontalPodAutoscaler;
+import io.kubernetes.client.openapi.models.V2HorizontalPodAutoscalerSpec;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.URI;
@@ -128,7 +134,15 @@ class DeployTests {
                         .map(one -> one.getClass().getSimpleName().substring(2))
                         .distinct())
                 .containsExactlyInAnyOrder(
-                        "ConfigMap", "Deployment", "PodDisruptionBudget", "Service", "Secret", "StatefulSet");
+                        "ConfigMap",
+                        "Deployment",
+                        "HorizontalPodAutoscaler",
+                        "PodDisruptionBudget",
+                        "ScaledObject",
+                        "Secret",
+                        "Service",
+                        "StatefulSet",
+                        "TriggerAuthentication");
         // The tests read every YAML file in deploy/.
         assertThat(DeployFiles.yamlFiles())
                 .allMatch(file -> file.startsWith(DeployFiles.KUBERNETES) || file.equals(DeployFiles.COMPOSE))
@@ -154,6 +168,15 @@ class DeployTests {
                 });
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> DeployFiles.manifests(good.replace("apps/v1", "extensions/v1beta1")));
+        String keda = Files.readString(DeployFiles.KUBERNETES.resolve("autoscaling/keda.yaml"));
+        DeployFiles.manifests(keda);
+        Map.of("pollingInterval", "polingInterval", "maxReplicaCount: 5", "maxReplicaCount: many")
+                .forEach((right, wrong) -> {
+                    assertThat(keda).contains(right);
+                    assertThatThrownBy(() -> DeployFiles.manifests(keda.replace(right, wrong)))
+                            .as(wrong)
+                            .isInstanceOf(RuntimeException.class);
+                });
         String compose = Files.readString(DeployFiles.COMPOSE);
         DeployFiles.compose(compose);
         assertThatThrownBy(() -> DeployFiles.compose(compose.replace("depends_on", "dependson")))
@@ -315,6 +338,74 @@ class DeployTests {
         }
     }
 
+    @Test
+    void autoscalers_fit_the_deployment_and_the_database() throws IOException {
+        List<Object> manifests = DeployFiles.manifests();
+        V2HorizontalPodAutoscalerSpec hpa = DeployFiles.only(manifests, V2HorizontalPodAutoscaler.class, APP)
+                .getSpec();
+        V1ScaledObject keda = DeployFiles.only(manifests, V1ScaledObject.class, APP);
+        assertThat(hpa.getScaleTargetRef().getName())
+                .isEqualTo(keda.spec().scaleTargetRef().name())
+                .isEqualTo(deployment().getMetadata().getName());
+        assertThat(hpa.getMinReplicas()).isEqualTo(keda.spec().minReplicaCount());
+        assertThat(hpa.getMaxReplicas()).isEqualTo(keda.spec().maxReplicaCount());
+        assertThat(keda.spec().fallback().replicas())
+                .isBetween(keda.spec().minReplicaCount(), keda.spec().maxReplicaCount());
+        requireConnections(hpa.getMaxReplicas());
+
+        // A pod that stops must not be replaced while its jobs still run.
+        assertThat(hpa.getBehavior().getScaleDown().getStabilizationWindowSeconds())
+                .isEqualTo(keda.spec()
+                        .advanced()
+                        .horizontalPodAutoscalerConfig()
+                        .behavior()
+                        .scaleDown()
+                        .stabilizationWindowSeconds())
+                .isGreaterThan(pod().getTerminationGracePeriodSeconds().intValue());
+        assertThat(hpa.getMetrics().get(0).getExternal().getMetric().getName())
+                .isEqualTo("forge.cluster.executor.slots.needed".replace('.', '_'));
+        assertThat(DeployFiles.only(manifests, V1Service.class, APP)
+                        .getSpec()
+                        .getPorts()
+                        .get(0)
+                        .getPort())
+                .as("the port of http://orders")
+                .isEqualTo(80);
+        V1TriggerAuthentication login = DeployFiles.only(
+                manifests,
+                V1TriggerAuthentication.class,
+                keda.spec().triggers().get(0).authenticationRef().name());
+        assertThat(login.spec().secretTargetRef())
+                .extracting(KedaObjects.SecretTarget::parameter)
+                .containsExactly("username", "password");
+    }
+
+    /** Asserts that the endpoint has the value that KEDA looks for. */
+    private static void requireDemand(String port) throws IOException, InterruptedException {
+        Map<String, String> trigger = DeployFiles.only(DeployFiles.manifests(), V1ScaledObject.class, APP)
+                .spec()
+                .triggers()
+                .get(0)
+                .metadata();
+        URI url = URI.create(trigger.get("url"));
+        assertThat(url.getHost()).isEqualTo(APP);
+        String body = HttpClient.newHttpClient()
+                .send(
+                        HttpRequest.newBuilder(URI.create("http://localhost:" + port + url.getPath()))
+                                .timeout(Duration.ofSeconds(30))
+                                .build(),
+                        BodyHandlers.ofString())
+                .body();
+        JsonElement value = JsonParser.parseString(body);
+        for (String name : trigger.get("valueLocation").split("\\.", -1)) {
+            assertThat(value.getAsJsonObject().has(name))
+                    .as("%s in %s", name, body)
+                    .isTrue();
+            value = value.getAsJsonObject().get(name);
+        }
+        assertThat(value.getAsJsonPrimitive().isNumber()).isTrue();
+    }
+
     private static List<V1Probe> probes(V1Container container) {
         return List.of(container.getStartupProbe(), container.getReadinessProbe(), container.getLivenessProbe());
     }
@@ -371,7 +462,11 @@ class DeployTests {
 
     @Test
     void replicas_find_enough_connections() throws IOException {
-        int nodes = deployment().getSpec().getReplicas()
+        requireConnections(deployment().getSpec().getReplicas());
+    }
+
+    private static void requireConnections(int replicas) throws IOException {
+        int nodes = replicas
                 + deployment()
                         .getSpec()
                         .getStrategy()
@@ -413,6 +508,7 @@ class DeployTests {
         try (ConfigurableApplicationContext context = application.run()) {
             String port = context.getEnvironment().getProperty("local.server.port");
             requireServed(container(), port);
+            requireDemand(port);
             for (V1Container faulty : List.of(
                     changed("/actuator/health/readiness", "/actuator/health/ready"),
                     changed("/actuator/health/liveness", "/actuator/liveness"),

@@ -287,6 +287,12 @@ public interface Jobs {
     /** Returns the names that are paused. */
     Set<String> paused();
 
+    /**
+     * Returns how much work waits for workers and how many slots they have, for automatic scaling. Counts up to 10,000 due jobs of
+     * each name and capability. The calls of a node follow one after the other.
+     */
+    JobDemand demand();
+
     /** Explains why a job is not running. */
     JobExplanation explain(UUID id);
 }

@@ -88,6 +88,7 @@ CREATE TABLE forge_nodes (
     roles               text[] NOT NULL,
     worker_capabilities text[] NOT NULL DEFAULT '{}',
     handlers            text[] NOT NULL DEFAULT '{}',
+    executors           text[] NOT NULL DEFAULT '{}',
     status              text NOT NULL DEFAULT 'joining',
     version             text NOT NULL,
     started_at          timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -115,6 +116,9 @@ COMMENT ON COLUMN forge_nodes.hostname IS 'Name of the host.';
 COMMENT ON COLUMN forge_nodes.roles IS 'Roles of the node: gateway, function, worker, scheduler.';
 COMMENT ON COLUMN forge_nodes.worker_capabilities IS 'Capabilities that jobs can require.';
 COMMENT ON COLUMN forge_nodes.handlers IS 'Names of the jobs, crons, daemons and workflows that the node has handlers for.';
+-- Not in info: each observation reads info of all nodes.
+COMMENT ON COLUMN forge_nodes.executors IS
+    'Executors of a worker: executor and slots, or name, handler, executor, jobs per call and capability of a job, separated by tabs.';
 COMMENT ON COLUMN forge_nodes.status IS
     'joining, active, stale (heartbeats are late), draining (finishes its work and leaves) or dead. Operators may set draining.';
 COMMENT ON COLUMN forge_nodes.version IS 'Version of the Forge Cluster library.';

@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.store.JobBatchReports;
 import dev.forge.cluster.internal.job.store.JobBatchStore;
 import dev.forge.cluster.internal.job.store.JobBulkStore;
+import dev.forge.cluster.internal.job.store.JobDemandReports;
 import dev.forge.cluster.internal.job.store.JobDependencyStore;
 import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.job.store.JobLimitReports;
@@ -33,6 +34,7 @@ import dev.forge.cluster.job.JobBatch;
 import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.JobBatchOptions;
 import dev.forge.cluster.job.JobCount;
+import dev.forge.cluster.job.JobDemand;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobExport;
 import dev.forge.cluster.job.JobFilter;
@@ -87,6 +89,7 @@ public final class DefaultJobs implements Jobs {
     private final JobBatchReports batchReports;
     private final JobBatchOpener batchOpener;
     private final JobExplainer explainer;
+    private final JobDemandReader demand;
 
     /**
      * What {@link Jobs} depends on.
@@ -132,6 +135,8 @@ public final class DefaultJobs implements Jobs {
                         new JobLimitReports(schema, application),
                         batchReports,
                         new JobDependencyStore(schema, application)));
+        this.demand =
+                new JobDemandReader(new JobDemandReports(schema, dependencies.control), engine, this::handlerName);
     }
 
     // Enqueueing --------------------------------------------------------------------------------------------
@@ -482,6 +487,11 @@ public final class DefaultJobs implements Jobs {
     private String handlerName(String name) {
         JobHandler handler = handlers.named(name);
         return handler == null ? name : handler.name();
+    }
+
+    @Override
+    public JobDemand demand() {
+        return demand.read();
     }
 
     @Override

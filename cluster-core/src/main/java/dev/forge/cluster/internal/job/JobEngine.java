@@ -87,6 +87,7 @@ public final class JobEngine implements NodeComponent {
     private final StuckHandlers stuckHandlers;
     private final Notifications notifications;
     private final Supplier<List<JobInterceptor>> interceptors;
+    private final Function<String, String> laneOf;
 
     /**
      * What the engine depends on.
@@ -119,6 +120,7 @@ public final class JobEngine implements NodeComponent {
         this.node = node;
         this.settings = settings;
         this.handlers = handlers;
+        this.laneOf = laneOf;
         Schema schema = node.resources().schema();
         DataSource control = node.resources().control();
         Worker.Stores stores = Worker.Stores.of(schema, control, dependencies.application);
@@ -228,6 +230,11 @@ public final class JobEngine implements NodeComponent {
     @Override
     public Collection<String> handlers() {
         return handlers.names();
+    }
+
+    @Override
+    public List<String> executorFacts() {
+        return working ? PublishedExecutors.texts(settings.lanes(), handlers, laneOf) : List.of();
     }
 
     @Override
@@ -424,6 +431,11 @@ public final class JobEngine implements NodeComponent {
     public List<String> cronsOccupyingTheLeader(Duration time) {
         List<String> names = worker == null ? List.of() : worker.runningFor(time, LEADER);
         return names.size() < settings.cronSlots().getAsInt() ? List.of() : names;
+    }
+
+    /** Returns the name of the executor that jobs of a name have on this node, or would have if it were a worker. */
+    String executorOf(String name) {
+        return laneOf.apply(name);
     }
 
     /** Returns the names of the executors. */

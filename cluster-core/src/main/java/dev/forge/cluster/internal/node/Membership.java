@@ -211,6 +211,7 @@ final class Membership {
                 presence.version(),
                 session != null && settings.detection().livenessLock() ? session.livenessKey() : null,
                 components.handlers(),
+                components.executorFacts(),
                 info);
     }
 

@@ -20,6 +20,11 @@ public interface NodeComponent {
         return List.of();
     }
 
+    /** Returns what this node publishes in its row about its executors, one text for each fact. */
+    default List<String> executorFacts() {
+        return List.of();
+    }
+
     /** Returns further facts for the {@code info} of the node's row. */
     default Map<String, String> facts() {
         return Map.of();

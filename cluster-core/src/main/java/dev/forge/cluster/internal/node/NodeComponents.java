@@ -87,6 +87,12 @@ final class NodeComponents {
                 .toList();
     }
 
+    List<String> executorFacts() {
+        return components.stream()
+                .flatMap(component -> component.executorFacts().stream())
+                .toList();
+    }
+
     /** Returns slots and further facts for the {@code info} of the node's row. */
     Map<String, String> facts() {
         var facts = new HashMap<String, String>();

@@ -64,6 +64,7 @@ public final class NodeStore {
      *
      * @param livenessKey the key of the liveness lock that its session holds; null if it holds none
      * @param handlers names of the jobs, crons, daemons and workflows that it has handlers for
+     * @param executors what a worker publishes about its executors; empty if it is none
      * @param info free text by key, for operators
      */
     public record NewNode(
@@ -75,6 +76,7 @@ public final class NodeStore {
             String version,
             @Nullable Integer livenessKey,
             List<String> handlers,
+            List<String> executors,
             Map<String, String> info) {}
 
     /** How long after its last heartbeat a node is stale, and dead. */
@@ -130,9 +132,9 @@ public final class NodeStore {
                 .update();
         int rows = jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_nodes
-                    (id, node_key, name, hostname, roles, worker_capabilities, handlers, status, version, stale_at, dead_at,
-                     info, liveness_key)
-                VALUES (:id, :key, :name, :hostname, :roles, :capabilities, :handlers, 'joining', :version,
+                    (id, node_key, name, hostname, roles, worker_capabilities, handlers, executors, status, version, stale_at,
+                     dead_at, info, liveness_key)
+                VALUES (:id, :key, :name, :hostname, :roles, :capabilities, :handlers, :executors, 'joining', :version,
                         clock_timestamp() + :stale * interval '1 millisecond',
                         clock_timestamp() + :dead * interval '1 millisecond',
                         jsonb_object(:info_keys, :info_values), :liveness_key)
@@ -147,6 +149,7 @@ public final class NodeStore {
                         node.roles().stream().sorted().map(EnumText::hyphenated).toArray(String[]::new))
                 .param("capabilities", node.capabilities().toArray(String[]::new))
                 .param("handlers", node.handlers().toArray(String[]::new))
+                .param("executors", node.executors().toArray(String[]::new))
                 .param("version", node.version())
                 .param("stale", deadlines.stale().toMillis())
                 .param("dead", deadlines.dead().toMillis())

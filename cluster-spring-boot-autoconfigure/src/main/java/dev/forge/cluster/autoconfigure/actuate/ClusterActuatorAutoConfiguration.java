@@ -108,6 +108,7 @@ public final class ClusterActuatorAutoConfiguration {
         JobsDescriptor.JobStatusDescriptor.class,
         JobsDescriptor.JobNameStateDescriptor.class,
         LimitsDescriptor.class,
+        DemandDescriptor.class,
         CronsDescriptor.class,
         CronsDescriptor.CronStateDescriptor.class,
         DaemonsDescriptor.class,
@@ -125,6 +126,7 @@ public final class ClusterActuatorAutoConfiguration {
                 ClusterAutoConfiguration.ClusterName name,
                 NodeRuntime runtime,
                 Schema schema,
+                ClusterProperties properties,
                 EndpointValues values,
                 Jobs jobs,
                 JobHandlers handlers,
@@ -143,6 +145,7 @@ public final class ClusterActuatorAutoConfiguration {
                             new JobsResource(jobs, new JobReports(schema, control), values),
                             new LimitsResource(jobs, new JobLimitReports(schema, control), handlers, values),
                             new BatchesResource(jobs),
+                            new DemandResource(jobs::demand, properties.worker().drainTarget(), runtime.node()::nanos),
                             new CronsResource(crons, values),
                             new DaemonsResource(daemons, values),
                             workflows.stream()

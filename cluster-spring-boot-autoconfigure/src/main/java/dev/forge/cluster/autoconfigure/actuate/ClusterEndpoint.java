@@ -55,6 +55,7 @@ public final class ClusterEndpoint {
             JobsResource jobs,
             LimitsResource limits,
             BatchesResource batches,
+            DemandResource demand,
             CronsResource crons,
             DaemonsResource daemons,
             @Nullable WorkflowsResource workflows) {}
@@ -180,6 +181,7 @@ public final class ClusterEndpoint {
             case "jobs" -> resources.jobs.list(query.jobs, query.after, query.limit, query.user);
             case "limits" -> resources.limits.list(query.after, query.limit);
             case "batches" -> resources.batches.list(query.limit);
+            case "demand" -> resources.demand.read();
             case "crons" -> resources.crons.list(query.after, query.limit, query.user);
             case "daemons" -> resources.daemons.list(query.user);
             case "workflows" -> workflows == null ? null : workflows.list(query.name, query.status, query.limit);

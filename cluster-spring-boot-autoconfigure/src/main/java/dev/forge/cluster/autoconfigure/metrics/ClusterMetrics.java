@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
+import dev.forge.cluster.job.JobDemand;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.LeadershipAcquired;
 import dev.forge.cluster.leader.LeadershipLost;
@@ -25,6 +26,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Future;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.DisposableBean;
 import org.springframework.context.event.EventListener;
@@ -49,6 +51,7 @@ public final class ClusterMetrics implements DisposableBean {
     private final JobLimitGauges limits;
     private final MultiGauge daemons;
     private final MultiGauge workflows;
+    private final DemandGauges demand;
     private final List<Meter> clusterWide = new ArrayList<>();
     private @Nullable Future<?> counting;
     private volatile double oldestAge = Double.NaN;
@@ -62,6 +65,8 @@ public final class ClusterMetrics implements DisposableBean {
             JobReports jobs,
             JobWaitReports waits,
             JobHandlers handlers,
+            Supplier<JobDemand> demand,
+            Duration drainTarget,
             DaemonStore daemons,
             WorkflowReports workflows,
             StateStore states,
@@ -87,6 +92,7 @@ public final class ClusterMetrics implements DisposableBean {
                         "Unfinished runs of workflows by version and status; 10,000 of them mean that many or more")
                 .tag("cluster", cluster)
                 .register(registry);
+        this.demand = new DemandGauges(registry, cluster, sources.drainTarget);
         List.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
                 .forEach(this::gaugesOf);
         sources.node.onCandidacy(this::gaugesOf);
@@ -136,6 +142,7 @@ public final class ClusterMetrics implements DisposableBean {
         limits.forget();
         daemons.register(List.of(), true);
         workflows.register(List.of(), true);
+        demand.clear();
         if (counting != null) {
             counting.cancel(false);
             counting = null;
@@ -145,6 +152,7 @@ public final class ClusterMetrics implements DisposableBean {
     private void count() {
         countJobs();
         countLimits();
+        countDemand();
         countDaemons();
         countWorkflows();
         countLogins();
@@ -229,6 +237,23 @@ public final class ClusterMetrics implements DisposableBean {
         synchronized (clusterWide) {
             if (counting != null) {
                 limits.show(names);
+            }
+        }
+    }
+
+    void countDemand() {
+        JobDemand latest = null;
+        try {
+            latest = sources.demand.get();
+        } catch (DataAccessException | TransactionException e) {
+            // No value is better than an outdated one.
+            latest = null;
+        }
+        synchronized (clusterWide) {
+            if (counting != null && latest != null) {
+                demand.publish(latest);
+            } else {
+                demand.clear();
             }
         }
     }

@@ -5,6 +5,7 @@ package dev.forge.cluster.autoconfigure.metrics;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.NodeRuntime;
+import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
@@ -14,6 +15,7 @@ import dev.forge.cluster.internal.job.store.JobWaitReports;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
+import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.leader.Leadership;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.config.MeterFilter;
@@ -52,7 +54,9 @@ public final class ClusterMetricsAutoConfiguration {
                 Leadership leadership,
                 Schema schema,
                 NodeRuntime runtime,
-                JobHandlers handlers) {
+                JobHandlers handlers,
+                Jobs jobs,
+                ClusterProperties properties) {
             return new ClusterMetrics(
                     registry,
                     name.text(),
@@ -63,6 +67,8 @@ public final class ClusterMetricsAutoConfiguration {
                             new JobReports(schema, runtime.control().reports()),
                             new JobWaitReports(schema, runtime.control().reports()),
                             handlers,
+                            jobs::demand,
+                            properties.worker().drainTarget(),
                             new DaemonStore(schema, runtime.control().reports()),
                             new WorkflowReports(schema, runtime.control().reports()),
                             new StateStore(

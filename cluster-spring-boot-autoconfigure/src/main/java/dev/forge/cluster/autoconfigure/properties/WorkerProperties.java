@@ -32,6 +32,8 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param executors Additional executors by name, each with its own slots.
  * @param routing Rules that assign jobs to executors. The first rule that matches applies.
  * @param defaultExecutor Executor of jobs that match no rule.
+ * @param drainTarget Time within which workers should have run the due jobs. The endpoint and the metrics calculate the needed slots
+ *     from it; nothing else depends on it.
  */
 public record WorkerProperties(
         @Nullable Integer maxConcurrentJobs,
@@ -40,7 +42,8 @@ public record WorkerProperties(
         @DefaultValue("true") boolean claiming,
         @DefaultValue Map<String, Executor> executors,
         @DefaultValue List<Route> routing,
-        @DefaultValue(WorkerProperties.DEFAULT_EXECUTOR) String defaultExecutor) {
+        @DefaultValue(WorkerProperties.DEFAULT_EXECUTOR) String defaultExecutor,
+        @DefaultValue("1m") Duration drainTarget) {
 
     /** The name of the default executor. */
     public static final String DEFAULT_EXECUTOR = "default";
@@ -52,6 +55,7 @@ public record WorkerProperties(
         atLeast(0, "worker.prefetch", prefetch);
         atMost(MOST_PREFETCHED, "worker.prefetch", prefetch);
         positive("worker.poll-interval", pollInterval);
+        positive("worker.drain-target", drainTarget);
         Map<String, Executor> known = Collections.unmodifiableMap(new TreeMap<>(executors));
         require(
                 !known.containsKey(DEFAULT_EXECUTOR),

@@ -57,7 +57,7 @@ class EndpointJsonTests {
             JsonMapper.builder().enable(JsonReadFeature.ALLOW_SINGLE_QUOTES).build();
 
     private static final Set<String> VARYING_NUMBERS =
-            Set.of("connections", "cpu", "durationMillis", "memory", "term", "token");
+            Set.of("connections", "cpu", "durationMillis", "memory", "oldestDueSeconds", "term", "token");
 
     private final TestDatabase database;
 
@@ -255,6 +255,47 @@ class EndpointJsonTests {
             assertPost(context, "{'id': '(id)', 'status': 'cancelled'}", "cancelled", "jobs", waiting.toString());
             jobs.resume("send");
         });
+    }
+
+    @Test
+    void demand_has_the_documented_json() {
+        runner().withPropertyValues(
+                        "forge.cluster.worker.executors.mail.max-concurrent-jobs=3",
+                        "forge.cluster.worker.routing[0].pattern=send",
+                        "forge.cluster.worker.routing[0].executor=mail",
+                        "forge.cluster.worker.drain-target=90s")
+                .withBean(Handlers.class)
+                .run(context -> {
+                    Jobs jobs = context.getBean(Jobs.class);
+                    jobs.pause("send");
+                    jobs.enqueue(new Letter("Bob", null));
+                    assertGet(context, """
+                            {
+                              'drainTargetSeconds': 90.0,
+                              'total': {'due': 1, 'dueIsExact': true, 'oldestDueSeconds': '(number)', 'startable': 0,
+                                        'running': 0, 'slots': 13, 'neededSlots': 0, 'drainSeconds': 0.0},
+                              'executors': {
+                                'default': {'due': 0, 'dueIsExact': true, 'oldestDueSeconds': '(number)', 'startable': 0,
+                                            'running': 0, 'slots': 10, 'neededSlots': 0, 'drainSeconds': 0.0},
+                                'mail': {'due': 1, 'dueIsExact': true, 'oldestDueSeconds': '(number)', 'startable': 0,
+                                         'running': 0, 'slots': 3, 'neededSlots': 0, 'drainSeconds': 0.0}
+                              },
+                              'capabilities': {
+                                'general': {'due': 0, 'dueIsExact': true, 'oldestDueSeconds': '(number)', 'startable': 0,
+                                            'running': 0, 'slots': 13, 'neededSlots': 0, 'drainSeconds': 0.0}
+                              },
+                              'jobs': {
+                                'burn': {'executor': 'default', 'paused': false, 'due': 0, 'dueIsExact': true,
+                                         'oldestDueSeconds': '(number)', 'startable': 0, 'running': 0, 'slots': 10,
+                                         'neededSlots': 0, 'drainSeconds': 0.0},
+                                'send': {'executor': 'mail', 'paused': true, 'due': 1, 'dueIsExact': true,
+                                         'oldestDueSeconds': '(number)', 'startable': 0, 'running': 0, 'slots': 3,
+                                         'neededSlots': 0}
+                              }
+                            }
+                            """, "demand");
+                    jobs.resume("send");
+                });
     }
 
     /** Asserts the JSON of a job, except for the values of its explanation. */

@@ -6,6 +6,8 @@ import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.LeaderElection;
@@ -65,6 +67,92 @@ class ClusterGaugeTests {
                 .filteredOn(Gauge.class::isInstance)
                 .extracting(meter -> meter.getId().getTag("cluster"))
                 .containsExactly("another");
+    }
+
+    static class Handlers {
+        @ClusterJob
+        void mail() {}
+    }
+
+    @Test
+    void demand_is_published_by_the_metrics_aggregator_alone() {
+        runner().withPropertyValues("forge.cluster.worker.max-concurrent-jobs=6")
+                .withBean(Handlers.class)
+                .run(context -> {
+                    MeterRegistry meters = context.getBean(MeterRegistry.class);
+                    ClusterMetrics metrics = context.getBean(ClusterMetrics.class);
+                    Jobs jobs = context.getBean(Jobs.class);
+                    jobs.pause("mail");
+                    jobs.enqueueNamed("mail", null);
+                    // As of a worker that has just left.
+                    database.jdbc().sql("""
+                            INSERT INTO forge_job_names (name) VALUES ('gone')
+                            """).update();
+                    database.jdbc().sql("""
+                            INSERT INTO forge_jobs (id, name, worker_capability, scheduled_at)
+                            SELECT gen_random_uuid(), 'gone', 'gpu', now() - interval '1 hour' FROM generate_series(1, 3)
+                            """).update();
+                    // Repeated: the loop may publish an earlier demand last, and a paused machine may lose its term.
+                    await().ignoreExceptions().untilAsserted(() -> {
+                        metrics.countDemand();
+                        assertThat(job(meters, "forge.cluster.jobs.due", "mail", "none"))
+                                .isEqualTo(1);
+                        assertThat(job(meters, "forge.cluster.jobs.slots", "mail", "none"))
+                                .isEqualTo(6);
+                        assertThat(job(meters, "forge.cluster.jobs.slots.needed", "mail", "none"))
+                                .isZero();
+                        assertThat(job(meters, "forge.cluster.jobs.running", "mail", "none"))
+                                .isZero();
+                        assertThat(job(meters, "forge.cluster.jobs.due", "gone", "gpu"))
+                                .isEqualTo(3);
+                        assertThat(job(meters, "forge.cluster.jobs.due.age", "gone", "gpu"))
+                                .isBetween(3600.0, 3700.0);
+                        assertThat(job(meters, "forge.cluster.jobs.slots.needed", "gone", "gpu"))
+                                .isEqualTo(3);
+                        assertThat(meters.find("forge.cluster.jobs.drain.time").gauge())
+                                .isNull();
+                        assertThat(executor(meters, "forge.cluster.executor.slots"))
+                                .isEqualTo(6);
+                        assertThat(executor(meters, "forge.cluster.executor.slots.needed"))
+                                .isEqualTo(3);
+                        assertThat(meters.find("forge.cluster.executor.drain.time")
+                                        .gauge())
+                                .isNull();
+                    });
+                    database.jdbc().sql("DELETE FROM forge_jobs").update();
+                    await().ignoreExceptions().untilAsserted(() -> {
+                        metrics.countDemand();
+                        assertThat(job(meters, "forge.cluster.jobs.due", "mail", "none"))
+                                .isZero();
+                        assertThat(job(meters, "forge.cluster.jobs.drain.time", "mail", "none"))
+                                .isZero();
+                        assertThat(executor(meters, "forge.cluster.executor.drain.time"))
+                                .isZero();
+                        assertThat(meters.find("forge.cluster.jobs.due").gauges())
+                                .hasSize(1);
+                    });
+                    context.getBean(Leadership.class).leave(Leadership.METRICS_AGGREGATOR);
+                    await().until(() -> meters.find("forge.cluster.jobs.due").gauge() == null);
+                    metrics.countDemand();
+                    assertThat(meters.find("forge.cluster.jobs.due").gauge()).isNull();
+                    assertThat(meters.find("forge.cluster.executor.slots").gauge())
+                            .isNull();
+                    jobs.resume("mail");
+                });
+    }
+
+    private static double job(MeterRegistry meters, String gauge, String job, String capability) {
+        return meters.get(gauge)
+                .tags("cluster", "orders", "job", job, "executor", "default", "capability", capability)
+                .gauge()
+                .value();
+    }
+
+    private static double executor(MeterRegistry meters, String gauge) {
+        return meters.get(gauge)
+                .tags("cluster", "orders", "executor", "default")
+                .gauge()
+                .value();
     }
 
     @Test

@@ -73,6 +73,7 @@ public class ClusterPropertiesTests {
             worker.max-concurrent-jobs=0              | forge.cluster.worker.max-concurrent-jobs (0) must be at least 1
             worker.prefetch=-1                        | forge.cluster.worker.prefetch (-1) must be at least 0
             worker.prefetch=10001                     | forge.cluster.worker.prefetch (10001) must be at most 10000
+            worker.drain-target=0s                    | forge.cluster.worker.drain-target (0s) must be longer than zero
             worker.poll-interval=0s                   | forge.cluster.worker.poll-interval (0s) must be longer than zero
             worker.executors.gpu.max-concurrent-jobs=0 | forge.cluster.worker.executors.gpu.max-concurrent-jobs (0) must be at least 1
             worker.default-executor=gpu               | forge.cluster.worker.default-executor (gpu) is not an executor
@@ -349,6 +350,7 @@ public class ClusterPropertiesTests {
         worker.executors=null
         worker.routing=null
         worker.default-executor=default
+        worker.drain-target=1m
         job.lease-duration=60s
         job.heartbeat-interval=10s
         job.claim-start-timeout=5m

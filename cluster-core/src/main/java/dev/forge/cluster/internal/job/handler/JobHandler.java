@@ -140,6 +140,11 @@ public record JobHandler(
             this(payloadType, transaction, code, null, description);
         }
 
+        /** Returns the largest number of jobs that a call takes. */
+        public int callSize() {
+            return bulk == null ? 1 : bulk.size();
+        }
+
         /** Returns a payload as the handler receives it. Clients that do not know its type pass maps and lists. */
         public @Nullable Object payload(PayloadJson json, @Nullable Object payload, String text) {
             return payloadType == null || ResolvableType.forType(payloadType).isInstance(payload)

@@ -193,8 +193,7 @@ final class JobExecutor {
 
     /** Returns the largest number of jobs that a call of a handler takes. */
     static int callSize(JobHandler handler) {
-        JobHandler.Bulk bulk = handler.target().bulk();
-        return bulk == null ? 1 : bulk.size();
+        return handler.target().callSize();
     }
 
     /**

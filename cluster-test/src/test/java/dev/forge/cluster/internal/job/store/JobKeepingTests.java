@@ -148,6 +148,7 @@ class JobKeepingTests extends JobStoreFixture {
                 "1",
                 null,
                 List.of("b", "a", "b"),
+                List.of(),
                 Map.of());
         for (int start = 0; start < 2; start++) {
             nodes().register(

@@ -42,6 +42,7 @@ abstract class JobStoreFixture {
     final JobRecoveryStore recoveries;
     final JobReports reports;
     final JobListReports lists;
+    final JobDemandReports demand;
     final JobKeeping keeping;
     final UUID one = UUID.randomUUID();
     final UUID two = UUID.randomUUID();
@@ -58,6 +59,7 @@ abstract class JobStoreFixture {
         this.recoveries = new JobRecoveryStore(schema, database.dataSource());
         this.reports = new JobReports(schema, database.dataSource());
         this.lists = new JobListReports(schema, database.dataSource());
+        this.demand = new JobDemandReports(schema, database.dataSource());
         this.keeping = new JobKeeping(schema, database.dataSource());
     }
 
