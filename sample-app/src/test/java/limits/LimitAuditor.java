@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package limits;
 
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -70,19 +72,46 @@ final class LimitAuditor {
     }
 
     /** A claim and all claims that held places at that moment, itself included. */
-    record Excess(Hold claim, List<Hold> holds) {}
+    record Excess(Hold claim, List<Hold> holds) {
+
+        private void addIfHeld(Hold other) {
+            if (!other.isAfter(claim) && !other.hadEndedFor(claim)) {
+                holds.add(other);
+            }
+        }
+    }
 
     /** Returns the claims that exceeded a limit. All holds are those of one group, or of one name. */
     static List<Excess> excesses(List<Hold> holds, int limit) {
-        return holds.stream()
-                .map(claim -> new Excess(
-                        claim,
-                        holds.stream()
-                                .filter(other ->
-                                        other.equals(claim) || (!other.isAfter(claim) && !other.hadEndedFor(claim)))
-                                .toList()))
-                .filter(excess -> excess.holds.size() > limit)
+        List<Excess> all = holds.stream()
+                .sorted(Comparator.comparingLong(Hold::claimedBy))
+                .map(claim -> new Excess(claim, new ArrayList<>(List.of(claim))))
                 .toList();
+        long[] oldest = oldestRunning(all);
+        List<Excess> earlier = new ArrayList<>();
+        for (int i = 0; i < all.size(); i++) {
+            long first = oldest[i];
+            // All claims from here on see the ends of these, and come after them.
+            earlier.removeIf(other -> other.claim.releasedBy != null && other.claim.releasedBy < first);
+            Excess claim = all.get(i);
+            for (Excess other : earlier) {
+                claim.addIfHeld(other.claim);
+                other.addIfHeld(claim.claim);
+            }
+            earlier.add(claim);
+        }
+        return all.stream().filter(claim -> claim.holds.size() > limit).toList();
+    }
+
+    /** Returns for each claim the oldest transaction that was running when it or a later one was made. */
+    private static long[] oldestRunning(List<Excess> claims) {
+        long[] oldest = new long[claims.size()];
+        long least = Long.MAX_VALUE;
+        for (int i = claims.size() - 1; i >= 0; i--) {
+            least = Math.min(least, claims.get(i).claim.seen.first);
+            oldest[i] = least;
+        }
+        return oldest;
     }
 
     /**
