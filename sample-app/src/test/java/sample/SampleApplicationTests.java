@@ -6,6 +6,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.test.ClusterPostgres;
+import java.util.ArrayList;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.springframework.beans.factory.annotation.Autowired;
 import org.springframework.boot.resttestclient.autoconfigure.AutoConfigureRestTestClient;
@@ -86,6 +88,43 @@ class SampleApplicationTests {
                         .query(String.class)
                         .list())
                 .containsExactly("seed-items 1");
+    }
+
+    @Test
+    void import_reports_its_progress_and_its_end() {
+        List<String> customers = new ArrayList<>();
+        for (int i = 0; i < 60; i++) {
+            customers.add(i == 7 ? "?" : "customer " + i % 4);
+        }
+        Imports.Accepted accepted = http.post()
+                .uri("/imports")
+                .contentType(MediaType.APPLICATION_JSON)
+                .body(new Imports.NewImport("a.csv", customers))
+                .exchange()
+                .expectStatus()
+                .isAccepted()
+                .expectBody(Imports.Accepted.class)
+                .returnResult()
+                .getResponseBody();
+        await().untilAsserted(() -> assertThat(http.get()
+                        .uri("/imports/{id}", accepted.importId())
+                        .exchange()
+                        .expectStatus()
+                        .isOk()
+                        .expectBody(Imports.Progress.class)
+                        .returnResult()
+                        .getResponseBody())
+                .isEqualTo(new Imports.Progress("a.csv", "FAILED", 60, 59, 1, true)));
+        assertThat(jdbc.sql("SELECT count(*) FROM imported_lines WHERE import_id = ?")
+                        .param(accepted.importId())
+                        .query(Integer.class)
+                        .single())
+                .isEqualTo(59);
+        http.get()
+                .uri("/imports/{id}", "00000000-0000-0000-0000-000000000000")
+                .exchange()
+                .expectStatus()
+                .isNotFound();
     }
 
     @Test
