@@ -55,14 +55,13 @@ class Imports {
     @Transactional
     ResponseEntity<Accepted> create(@RequestBody NewImport file) {
         UUID id = UUID.randomUUID();
-        JobBatch batch = jobs.batch(
-                JobBatchOptions.named("import of " + file.file()).withOnEnd(new ImportEnded(id)));
+        JobBatch batch =
+                jobs.batch(JobBatchOptions.named("import of " + file.file()).withOnEnd(new ImportEnded(id)));
         jdbc.sql("INSERT INTO imports (id, file, batch_id) VALUES (?, ?, ?)")
                 .params(id, file.file(), batch.id())
                 .update();
         List<ImportLine> lines = IntStream.range(0, file.customers().size())
-                .mapToObj(number ->
-                        new ImportLine(id, number, file.customers().get(number)))
+                .mapToObj(number -> new ImportLine(id, number, file.customers().get(number)))
                 .toList();
         jobs.enqueueAll(lines, JobOptions.defaults().withBatch(batch.id()));
         batch.close();
@@ -92,7 +91,8 @@ class Imports {
     @GetMapping("/{id}")
     ResponseEntity<Progress> progress(@PathVariable UUID id) {
         record Row(String file, UUID batchId, boolean ended) {}
-        return ResponseEntity.of(jdbc.sql("SELECT file, batch_id, ended_at IS NOT NULL AS ended FROM imports WHERE id = ?")
+        return ResponseEntity.of(jdbc.sql(
+                        "SELECT file, batch_id, ended_at IS NOT NULL AS ended FROM imports WHERE id = ?")
                 .param(id)
                 .query(Row.class)
                 .optional()

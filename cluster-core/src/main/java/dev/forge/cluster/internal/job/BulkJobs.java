@@ -61,6 +61,7 @@ final class BulkJobs {
         return run("Jobs.cancelAll", ACTIVE, filter, options, batch -> {
             List<CancelledJob> cancelled = store.cancel(batch);
             cancelled.stream().filter(CancelledJob::held).forEach(job -> engine.announceCancelled(job.id()));
+            cancelled.forEach(job -> engine.cancelled(job.id(), job.batch()));
             if (cancelled.stream().anyMatch(CancelledJob::hasKey)) {
                 // Their successors may run.
                 engine.announce(JobPriority.NORMAL);

@@ -315,11 +315,7 @@ public final class DefaultJobs implements Jobs {
                 JobEnqueuer.freeAfterCommit(() -> control.freeSuccessorOf(id));
                 engine.announce(JobPriority.NORMAL);
             }
-            UUID batch = cancelled.batch();
-            if (batch != null) {
-                engine.batchChanged(batch);
-            }
-            engine.cancelled(id);
+            engine.cancelled(id, cancelled.batch());
             engine.announceCancelled(id);
         });
         return true;

@@ -389,9 +389,16 @@ public final class JobEngine implements NodeComponent {
         batches.changed(batch);
     }
 
-    /** Releases jobs that wait for a job that was cancelled. */
-    void cancelled(UUID job) {
+    /**
+     * Has the jobs decided about that wait for a job that was cancelled, and its batch.
+     *
+     * @param batch the batch that it belongs to; null: none
+     */
+    void cancelled(UUID job, @Nullable UUID batch) {
         dependencies.ended(job);
+        if (batch != null) {
+            batches.changed(batch);
+        }
     }
 
     /** Has jobs released that wait for others, from now on. */

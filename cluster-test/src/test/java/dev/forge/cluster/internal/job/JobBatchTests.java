@@ -7,12 +7,15 @@ import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.BulkOptions;
 import dev.forge.cluster.job.JobBatch;
 import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.JobBatchOptions;
 import dev.forge.cluster.job.JobBatchStatus;
 import dev.forge.cluster.job.JobExplanation;
+import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -247,6 +250,32 @@ class JobBatchTests extends JobFixture {
         awaitCalled("Ended");
         assertThat(info(batch).status()).isEqualTo(JobBatchStatus.FAILED);
         assertThat(info(batch).cancelled()).isEqualTo(1);
+    }
+
+    @Test
+    void jobs_that_are_cancelled_or_deleted_together_count_in_their_batch() {
+        work.sweep = Duration.ofMinutes(1);
+        failing.set(true);
+        Member one = cluster.start("one", work, UnaryOperator.identity());
+        JobBatch batch = one.jobs().batch(options());
+        UUID bad = one.jobs().enqueue(new Line(0), in(batch)).id();
+        one.ended(bad);
+        one.jobs().pause("line");
+        one.jobs().enqueueAll(lines(3), in(batch));
+        assertThat(one.jobs()
+                        .deleteAll(JobFilter.all().withStatuses(JobStatus.FAILED), BulkOptions.defaults())
+                        .changed())
+                .isEqualTo(1);
+        batch.close();
+        assertThat(one.jobs()
+                        .cancelAll(JobFilter.all().withName("line"), BulkOptions.defaults())
+                        .changed())
+                .isEqualTo(3);
+        awaitCalled("Failed", "Ended");
+        JobBatchInfo info = info(batch);
+        assertThat(List.of(info.total(), info.completed(), info.failed(), info.cancelled()))
+                .containsExactly(4L, 0L, 1L, 3L);
+        assertThat(info.status()).isEqualTo(JobBatchStatus.FAILED);
     }
 
     @Test

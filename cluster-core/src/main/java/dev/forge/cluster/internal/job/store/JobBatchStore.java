@@ -75,6 +75,17 @@ public final class JobBatchStore {
             part AS (INSERT INTO ~.forge_job_batch_parts (batch_id, jobs) SELECT id, ? FROM batch)
             """;
 
+    /** The part of a statement that remembers {@code deleted} jobs that did not complete: their batches do not succeed without them. */
+    static final String REMEMBERING = """
+            remembered AS (
+                INSERT INTO ~.forge_job_batch_parts (batch_id, failed, cancelled)
+                SELECT d.batch_id, count(*) FILTER (WHERE d.status <> 'cancelled'), count(*) FILTER (WHERE d.status = 'cancelled')
+                FROM deleted d
+                WHERE d.batch_id IS NOT NULL AND d.status <> 'completed'
+                  AND EXISTS (SELECT FROM ~.forge_job_batches b WHERE b.id = d.batch_id FOR KEY SHARE)
+                GROUP BY d.batch_id)
+            """;
+
     // For callers -------------------------------------------------------------------------------------------
 
     /**

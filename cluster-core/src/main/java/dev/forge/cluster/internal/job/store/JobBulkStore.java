@@ -49,8 +49,10 @@ public final class JobBulkStore {
      *
      * @param held whether a node held it
      * @param hasKey whether another job may have waited for its end
+     * @param batch the batch that it belongs to; null: none
      */
-    public record CancelledJob(UUID id, boolean held, boolean hasKey) {}
+    public record CancelledJob(
+            UUID id, boolean held, boolean hasKey, @Nullable UUID batch) {}
 
     /** Selects and locks the jobs of a batch that can be changed. */
     private static String picked(String condition) {
@@ -65,13 +67,17 @@ public final class JobBulkStore {
 
     private static final String CANCEL = picked("j.status IN " + JobRows.ACTIVE) + """
             UPDATE ~.forge_jobs j SET %s FROM picked p WHERE j.id = p.id
-            RETURNING j.id, p.status <> 'pending', p.unique_key IS NOT NULL
+            RETURNING j.id, p.status <> 'pending', p.unique_key IS NOT NULL, j.batch_id
             """.formatted(JobStore.CANCELLED);
 
     /** Cancels active jobs. */
     public List<CancelledJob> cancel(Batch batch) {
         return in(() -> statement(CANCEL, batch)
-                .query((row, n) -> new CancelledJob(row.getObject(1, UUID.class), row.getBoolean(2), row.getBoolean(3)))
+                .query((row, n) -> new CancelledJob(
+                        row.getObject(1, UUID.class),
+                        row.getBoolean(2),
+                        row.getBoolean(3),
+                        row.getObject(4, UUID.class)))
                 .list());
     }
 
@@ -139,11 +145,16 @@ public final class JobBulkStore {
     public int delete(Batch batch, String awaited) {
         String condition =
                 "j.status NOT IN %s AND NOT (%s)".formatted(JobRows.ACTIVE, awaited.isEmpty() ? "false" : awaited);
-        return in(() -> statement(picked(condition) + """
-                        , gone AS (DELETE FROM ~.forge_jobs j USING picked p WHERE j.id = p.id RETURNING j.id),
-                        logs AS (DELETE FROM ~.forge_job_logs WHERE job_id = ANY (ARRAY(SELECT id FROM gone)))
-                        SELECT id FROM gone
-                        """, batch)
+        return in(() -> statement(
+                        picked(condition) + """
+                        , deleted AS (
+                            DELETE FROM ~.forge_jobs j USING picked p WHERE j.id = p.id
+                            RETURNING j.id, j.name, j.unique_key, j.status, j.batch_id),
+                        logs AS (DELETE FROM ~.forge_job_logs WHERE job_id = ANY (ARRAY(SELECT id FROM deleted))),
+                        %s, %s
+                        SELECT id FROM deleted
+                        """.formatted(UniqueJobStore.ENDING_WINDOWS, JobBatchStore.REMEMBERING),
+                        batch)
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list()
                 .size());

@@ -219,23 +219,9 @@ public final class JobKeeping {
         // does not
         // succeed because its failed jobs are forgotten.
         return client.sql(schema.sql("""
-                WITH deleted AS (%s RETURNING id, name, unique_key, status, batch_id), ended AS (
-                    DELETE FROM ~.forge_job_windows WHERE (name, unique_key) IN (
-                        SELECT w.name, w.unique_key FROM deleted d
-                        CROSS JOIN LATERAL (
-                            SELECT name, unique_key FROM ~.forge_job_windows
-                            WHERE name = d.name AND unique_key = d.unique_key AND job_id = d.id
-                            FOR UPDATE SKIP LOCKED) AS w
-                        WHERE d.status <> 'completed')
-                ), remembered AS (
-                    INSERT INTO ~.forge_job_batch_parts (batch_id, failed, cancelled)
-                    SELECT d.batch_id, count(*) FILTER (WHERE d.status <> 'cancelled'), count(*) FILTER (WHERE d.status = 'cancelled')
-                    FROM deleted d
-                    WHERE d.batch_id IS NOT NULL AND d.status <> 'completed'
-                      AND EXISTS (SELECT FROM ~.forge_job_batches b WHERE b.id = d.batch_id FOR KEY SHARE)
-                    GROUP BY d.batch_id)
+                WITH deleted AS (%s RETURNING id, name, unique_key, status, batch_id), %s, %s
                 SELECT count(*) FROM deleted
-                """.formatted(delete)))
+                """.formatted(delete, UniqueJobStore.ENDING_WINDOWS, JobBatchStore.REMEMBERING)))
                 .params(age.toMillis(), limit)
                 .query(Integer.class)
                 .single();

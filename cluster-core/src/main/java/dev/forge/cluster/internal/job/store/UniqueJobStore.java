@@ -27,6 +27,18 @@ public final class UniqueJobStore {
     private final Schema schema;
     private final JdbcTemplate jdbc;
 
+    /** The part of a statement that ends the windows of {@code deleted} jobs that did not complete: without its row, the job would hold. */
+    static final String ENDING_WINDOWS = """
+            ended AS (
+                DELETE FROM ~.forge_job_windows WHERE (name, unique_key) IN (
+                    SELECT w.name, w.unique_key FROM deleted d
+                    CROSS JOIN LATERAL (
+                        SELECT name, unique_key FROM ~.forge_job_windows
+                        WHERE name = d.name AND unique_key = d.unique_key AND job_id = d.id
+                        FOR UPDATE SKIP LOCKED) AS w
+                    WHERE d.status <> 'completed'))
+            """;
+
     /** @param source the data source of the application for calls that join its transactions, otherwise that of the cluster */
     public UniqueJobStore(Schema schema, DataSource source) {
         this.schema = schema;
