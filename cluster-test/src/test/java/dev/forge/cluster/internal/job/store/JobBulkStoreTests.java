@@ -54,7 +54,7 @@ class JobBulkStoreTests extends JobStoreFixture {
         UUID id = insert();
         Claimed claimed = claimOne(one);
         assertThat(bulk.cancel(batch(List.of(id), JobStatus.PENDING, JobStatus.CLAIMED, JobStatus.RUNNING)))
-                .containsExactly(new CancelledJob(id, true, false));
+                .containsExactly(new CancelledJob(id, true, false, null));
         assertThat(finishes.finish(one, List.of(completed(claimed, null)))).containsExactly(key(claimed));
         assertThat(status(id)).isEqualTo("cancelled");
     }
