@@ -206,6 +206,40 @@ class JobStormTests {
         survives(10_000, 150, Duration.ofMinutes(15));
     }
 
+    /** The number of jobs can be changed, because the soak takes its time. */
+    @Test
+    @Tag("soak")
+    void batch_of_a_hundred_thousand_jobs_has_one_callback_of_each_kind() {
+        int jobs = Integer.getInteger("storm.batch", 100_000);
+        startAll(3);
+        database.jdbc()
+                .sql("SELECT forge_enqueue('open-batch', jsonb_build_object('jobs', ?::int, 'millis', 2))")
+                .param(jobs)
+                .query((row, n) -> row.getString(1))
+                .single();
+        String storm = storm(Duration.ofMinutes(30));
+        System.out.printf(
+                "Batch of %d jobs under %s: %d effects, %d recoveries, %d and %d callbacks%n",
+                jobs,
+                storm,
+                effects("plain"),
+                count("SELECT sum(recoveries) FROM forge_jobs"),
+                effects("batch-ended"),
+                effects("batch-succeeded"));
+        assertThat(effects("batch-ended")).isEqualTo(1);
+        assertThat(effects("batch-succeeded")).isEqualTo(1);
+        assertThat(count("SELECT count(*) FROM forge_jobs WHERE batch_id IS NOT NULL AND status = 'completed'"))
+                .isEqualTo(jobs);
+        assertThat(count("SELECT count(*) FROM forge_job_batches WHERE succeeded_at IS NOT NULL"))
+                .isEqualTo(1);
+        assertThat(count("""
+                        SELECT count(*) FROM forge_jobs c
+                        WHERE c.name LIKE 'batch-%' AND c.started_at < (SELECT max(finished_at) FROM forge_jobs WHERE name = 'plain')
+                        """))
+                .as("callbacks that began before the last job had ended")
+                .isZero();
+    }
+
     /** Removes the guards of the statement that completes a job. A job then has two effects, which the checks detect. */
     @Test
     @Tag("soak")

@@ -40,6 +40,11 @@ public class StormApplication {
         return new Jobs(jdbc);
     }
 
+    @Bean
+    StormBatches batches(dev.forge.cluster.job.Jobs jobs, JdbcClient jdbc) {
+        return new StormBatches(jobs, jdbc);
+    }
+
     /** The job handlers. */
     public static class Jobs {
 

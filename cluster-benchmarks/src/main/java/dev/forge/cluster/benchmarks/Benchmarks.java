@@ -45,6 +45,7 @@ public final class Benchmarks {
         parts.put("pickup", new PickupPart());
         parts.put("claim", new ClaimPart());
         parts.put("groups", new GroupsPart());
+        parts.put("batches", new BatchPart());
         parts.put("large-table", new LargeTablePart());
         parts.put("steady", new SteadyPart());
         parts.put("idle", new IdlePart());
