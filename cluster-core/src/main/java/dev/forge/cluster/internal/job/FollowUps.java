@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeLoop;
 import java.time.Duration;
@@ -9,7 +11,10 @@ import java.util.List;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
 
 /**
  * Collects what has changed and follows it up a little later, many changes at a time, in a loop of its own. Does nothing while nothing
@@ -18,11 +23,16 @@ import java.util.function.Consumer;
  */
 final class FollowUps {
 
+    private static final Logger log = GuardedLogger.of(FollowUps.class);
+
     private static final Duration INTERVAL = Duration.ofMillis(20);
     private static final Duration NOTHING_TO_DO = Duration.ofHours(1);
 
     /** The work takes at most this part of the time. */
     private static final int SHARE = 10;
+
+    /** Each failure may cost a timeout. */
+    private static final int MOST_FAILURES = 30;
 
     private static final int MOST_AT_A_TIME = 500;
     private static final int MOST_COLLECTED = 100_000;
@@ -38,6 +48,33 @@ final class FollowUps {
         this.work = work;
         this.loop = NodeLoop.of(loop, this::untilNext, this::pass);
         this.notBefore = node.nanos();
+    }
+
+    /**
+     * Does work for many at a time or, if one of them cannot be changed at present because another transaction has locked its row or
+     * the database rejects it, for each half. Those that cannot be changed are left to the next sweep.
+     */
+    static void apart(List<UUID> ids, Consumer<List<UUID>> work) {
+        apart(ids, work, new AtomicInteger());
+    }
+
+    private static void apart(List<UUID> ids, Consumer<List<UUID>> work, AtomicInteger failures) {
+        try {
+            work.accept(ids);
+        } catch (DataAccessException e) {
+            boolean ofRow =
+                    StatementFailure.isLocked(e) || StatementFailure.isTimeout(e) || StatementFailure.isOfRow(e);
+            if (!ofRow || failures.incrementAndGet() > MOST_FAILURES) {
+                throw e;
+            }
+            if (ids.size() == 1) {
+                log.debug("Could not follow up {}; the next sweep will", ids, e);
+                return;
+            }
+            int half = ids.size() / 2;
+            apart(ids.subList(0, half), work, failures);
+            apart(ids.subList(half, ids.size()), work, failures);
+        }
     }
 
     NodeLoop loop() {

@@ -10,7 +10,6 @@ import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.job.JobPriority;
 import java.util.ArrayList;
-import java.util.HashSet;
 import java.util.List;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
@@ -75,21 +74,20 @@ final class JobBatchKeeper {
     }
 
     private void check(List<UUID> ids) {
-        List<UUID> requested = batches.unfinished(ids);
-        if (!requested.isEmpty()) {
-            carryOut(requested);
-        }
+        FollowUps.apart(batches.unfinished(ids), this::carryOut);
+        FollowUps.apart(ids, this::settle);
+    }
+
+    private void settle(List<UUID> ids) {
         int released = 0;
-        var parents = new HashSet<UUID>();
         for (Changed change : batches.settle(ids)) {
             // A run of a workflow may have begun to wait while the statement could not see that.
             released += change.released() + jobs.freeSuccessorOf(change.id());
             UUID parent = change.parent();
             if (parent != null) {
-                parents.add(parent);
+                changed(parent);
             }
         }
-        parents.forEach(this::changed);
         if (released > 0) {
             announcer.announce(JobPriority.NORMAL);
         }
@@ -97,6 +95,9 @@ final class JobBatchKeeper {
 
     /** Cancels and retries jobs as requested, a limited number in each pass. */
     private void carryOut(List<UUID> requested) {
+        if (requested.isEmpty()) {
+            return;
+        }
         batches.passOn(requested).forEach(this::changed);
         batches.cancelJobs(requested, MOST_CHANGED).forEach(announcer::announceCancelled);
         if (batches.retryJobs(requested, MOST_CHANGED) > 0) {

@@ -35,7 +35,7 @@ final class JobDependencyKeeper {
         this.dependencies = dependencies;
         this.onReleased = onReleased;
         this.onBatchChanged = onBatchChanged;
-        this.followUps = new FollowUps("release-jobs", node, this::decide);
+        this.followUps = new FollowUps("release-jobs", node, ids -> FollowUps.apart(ids, this::decide));
     }
 
     NodeLoop loop() {
@@ -69,7 +69,7 @@ final class JobDependencyKeeper {
     void sweep() {
         List<UUID> next = dependencies.next(last, MOST_CHECKED);
         if (!next.isEmpty()) {
-            decide(next);
+            FollowUps.apart(next, this::decide);
             dependencies.forgetOthers(next);
         }
         last = next.size() < MOST_CHECKED ? null : next.get(next.size() - 1);

@@ -19,6 +19,9 @@ import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.SQLException;
+import java.sql.Statement;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
@@ -276,6 +279,28 @@ class JobBatchTests extends JobFixture {
         assertThat(List.of(info.total(), info.completed(), info.failed(), info.cancelled()))
                 .containsExactly(4L, 0L, 1L, 3L);
         assertThat(info.status()).isEqualTo(JobBatchStatus.FAILED);
+    }
+
+    @Test
+    void locked_callback_holds_up_no_other_batch() throws SQLException {
+        work.sweep = Duration.ofMillis(100);
+        Member one = cluster.start("one", work, UnaryOperator.identity());
+        JobBatch locked = one.jobs().batch(options());
+        try (Connection operator = database.dataSource().getConnection();
+                Statement statement = operator.createStatement()) {
+            operator.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE"
+                    .formatted(info(locked).onEnd()));
+            locked.close();
+            for (int i = 0; i < 5; i++) {
+                JobBatch free = one.jobs().batch(JobBatchOptions.named("free"));
+                free.close();
+                awaitStatus(free, JobBatchStatus.SUCCEEDED);
+            }
+            assertThat(info(locked).status()).isEqualTo(JobBatchStatus.RUNNING);
+            operator.rollback();
+        }
+        awaitCalled("Ended", "Succeeded");
     }
 
     @Test

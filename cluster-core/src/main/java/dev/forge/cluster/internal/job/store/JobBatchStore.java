@@ -172,7 +172,8 @@ public final class JobBatchStore {
                     FROM (
                         SELECT b.*, %4$s OR %5$s AS failed_jobs, %6$s AS failed_parts,
                                b.closed_at IS NOT NULL AND NOT %7$s AND NOT %8$s AS ended
-                        FROM ~.forge_job_batches b WHERE b.id = ANY (?::uuid[]) AND b.succeeded_at IS NULL) AS s
+                        FROM set_config('lock_timeout', '100', true) AS patience, ~.forge_job_batches b
+                        WHERE b.id = ANY (?::uuid[]) AND b.succeeded_at IS NULL) AS s
                     CROSS JOIN LATERAL (SELECT s.id) AS b
                 ), changed AS (
                     UPDATE ~.forge_job_batches b
@@ -252,7 +253,8 @@ public final class JobBatchStore {
                 SET cancelled_at = CASE WHEN b.cancels THEN coalesce(c.cancelled_at, clock_timestamp()) ELSE c.cancelled_at END,
                     closed_at = CASE WHEN b.cancels THEN coalesce(c.closed_at, clock_timestamp()) ELSE c.closed_at END,
                     retry_up_to = CASE WHEN b.retry_up_to IS NULL THEN c.retry_up_to ELSE greatest(c.retry_up_to, b.retry_up_to) END
-                FROM (SELECT id, retry_up_to, cancelled_at IS NOT NULL AND ended_at IS NULL AS cancels FROM ~.forge_job_batches
+                FROM (SELECT id, retry_up_to, cancelled_at IS NOT NULL AND ended_at IS NULL AS cancels
+                      FROM set_config('lock_timeout', '100', true) AS patience, ~.forge_job_batches
                       WHERE id = ANY (?::uuid[])) AS b
                 WHERE c.parent_id = b.id AND c.succeeded_at IS NULL
                   AND (b.cancels AND c.cancelled_at IS NULL AND c.ended_at IS NULL

@@ -53,7 +53,7 @@ public final class JobDependencyStore {
     /** Decides about these jobs, as far as they wait, and about jobs that wait for them. */
     public List<Decided> decide(Collection<UUID> ids) {
         return client.sql(schema.sql("""
-                WITH changed AS MATERIALIZED (SELECT unnest(?::uuid[]) AS id),
+                WITH changed AS MATERIALIZED (SELECT unnest(?::uuid[]) AS id FROM set_config('lock_timeout', '100', true) AS patience),
                 candidate AS MATERIALIZED (
                     SELECT id AS job_id FROM changed
                     UNION (SELECT d.job_id FROM ~.forge_job_dependencies d
