@@ -80,7 +80,8 @@ public record JobDemand(List<Entry> entries, List<Total> executors, List<Total> 
 
         /**
          * Returns how many slots these jobs need: one for each running call, and as many as start and end all {@link #startable}
-         * jobs within that time, according to their mean duration. One for each call if that duration is not known.
+         * jobs within that time, according to their mean duration. One for each call if that duration is not known. At least one if
+         * a job is due, workers have slots for it and its name is not paused.
          *
          * @param within longer than zero
          */
@@ -91,7 +92,9 @@ public record JobDemand(List<Entry> entries, List<Total> executors, List<Total> 
                 double needed = Math.ceil((double) waiting * meanDuration.toMillis() / Math.max(1, within.toMillis()));
                 waiting = Math.max(1, Math.min(waiting, (long) needed));
             }
-            return calls(running) + waiting;
+            // A rate lets the next job start soon: without a worker it would start later.
+            boolean limited = due.jobs() > 0 && slots > 0 && !paused;
+            return Math.max(limited ? 1 : 0, calls(running) + waiting);
         }
 
         /**
@@ -181,7 +184,8 @@ public record JobDemand(List<Entry> entries, List<Total> executors, List<Total> 
          */
         public @Nullable Duration timeToDrain() {
             List<Entry> waiting = entries.stream()
-                    .filter(entry -> entry.due.jobs() > 0 && !entry.isHeldBack())
+                    .filter(entry ->
+                            entry.due.jobs() > 0 && !(entry.isHeldBack() && (entry.paused || entry.slots == 0)))
                     .toList();
             if (waiting.isEmpty()) {
                 return Duration.ZERO;

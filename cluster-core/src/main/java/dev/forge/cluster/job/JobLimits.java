@@ -3,6 +3,7 @@
 package dev.forge.cluster.job;
 
 import dev.forge.cluster.ratelimit.RateLimit;
+import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -55,7 +56,15 @@ public record JobLimits(
         return new JobLimits(concurrency, groupConcurrency, groupRate);
     }
 
-    /** Returns a copy with that rate at which jobs of one group start; null: any rate. */
+    /**
+     * Returns a copy with that rate at which jobs of one group start, spread evenly, without a burst: {@code withGroupRate(10,
+     * Duration.ofSeconds(1))} is {@code @ClusterJob(groupRate = "10/s")}.
+     */
+    public JobLimits withGroupRate(long starts, Duration per) {
+        return withGroupRate(new RateLimit(starts, per, 1));
+    }
+
+    /** Returns a copy with that rate and burst at which jobs of one group start; null: any rate. */
     public JobLimits withGroupRate(@Nullable RateLimit groupRate) {
         return new JobLimits(concurrency, groupConcurrency, groupRate);
     }

@@ -237,6 +237,12 @@ public final class JobOptions {
     }
 
     /** Lets the job wait until all of these jobs have ended, whether they completed or not; see {@link #withAfter(UUID...)}. */
+    public JobOptions withAfterEnd(UUID... jobs) {
+        required("withAfterEnd", "jobs", jobs);
+        return withAfterEnd(Arrays.asList(jobs));
+    }
+
+    /** Lets the job wait until all of these jobs have ended; see {@link #withAfterEnd(UUID...)}. */
     public JobOptions withAfterEnd(Collection<UUID> jobs) {
         return withAfter(jobs, true);
     }

@@ -517,7 +517,8 @@ CREATE TABLE forge_job_batches (
     ended_at      timestamptz,
     succeeded_at  timestamptz,
     cancelled_at  timestamptz,
-    retry_up_to   timestamptz
+    retry_up_to   timestamptz,
+    retried_at    timestamptz
 );
 -- Batches that nodes look after.
 CREATE INDEX forge_job_batches_unended ON forge_job_batches (id) WHERE ended_at IS NULL;
@@ -544,6 +545,7 @@ COMMENT ON COLUMN forge_job_batches.succeeded_at IS 'Time at which all jobs had 
 COMMENT ON COLUMN forge_job_batches.cancelled_at IS 'Time at which the batch was cancelled. Its active jobs are cancelled then. NULL: it was not.';
 COMMENT ON COLUMN forge_job_batches.retry_up_to IS
     'Nodes are retrying the jobs that failed before this time. NULL: no retry was requested, or all jobs have been retried.';
+COMMENT ON COLUMN forge_job_batches.retried_at IS 'Time of the last request to retry failed jobs. NULL: there was none.';
 
 -- Rows are only added, so that transactions which add jobs to the same batch do not wait for each other.
 CREATE TABLE forge_job_batch_parts (
@@ -577,6 +579,7 @@ BEGIN
 END
 $create$;
 COMMENT ON FUNCTION forge_forget_batch() IS 'Trigger: deletes the callbacks of a deleted batch that still wait for it, and its numbers.';
+REVOKE ALL ON FUNCTION forge_forget_batch() FROM PUBLIC;
 CREATE TRIGGER forge_job_batches_deleted AFTER DELETE ON forge_job_batches FOR EACH ROW EXECUTE FUNCTION forge_forget_batch();
 
 -- Jobs that run after other jobs ---------------------------------------------------------------------------------------------------------
@@ -633,6 +636,8 @@ BEGIN
         AS $forge_enqueue_unique$
         DECLARE
             overwrites CONSTANT boolean := replaces OR debounce_max IS NOT NULL;
+            -- The role that called forge_enqueue. NULL: a node enqueues.
+            role CONSTANT text := new_metadata ->> 'forge.role';
             opened boolean := false;
             is_first boolean;
             running uuid;
@@ -654,6 +659,8 @@ BEGIN
                             checkpoint_bytes = NULL, last_error = NULL, attempt_history = NULL, tags = new_tags
                         WHERE j.name = new_name AND j.unique_key = new_key AND j.status = 'pending'
                           AND (j.waits_for IS NULL) = is_first
+                          -- A role that may only enqueue changes no jobs of others.
+                          AND (role IS NULL OR j.metadata ->> 'forge.role' = role)
                         RETURNING j.id INTO result;
                         EXIT WHEN FOUND;
                     END LOOP;
@@ -689,7 +696,8 @@ BEGIN
                         (id, name, payload, priority, worker_capability, scheduled_at, max_attempts, metadata, unique_key, waits_for,
                          body_bytes, job_group, tags)
                     VALUES (new_id, new_name, new_payload, new_priority, new_capability,
-                            greatest(not_before, clock_timestamp() + delay), new_max_attempts, new_metadata, new_key, running,
+                            greatest(not_before, clock_timestamp() + delay, clock_timestamp()), new_max_attempts, new_metadata, new_key,
+                            running,
                             new_bytes, new_group, new_tags)
                     ON CONFLICT DO NOTHING;
                     IF FOUND THEN
@@ -702,6 +710,13 @@ BEGIN
                     -- The job has ended or is pending again.
                     EXIT WHEN NOT FOUND;
                 END LOOP;
+                IF role IS NOT NULL THEN
+                    -- A pending job of another role has the key.
+                    SELECT j.id INTO result FROM %1$I.forge_jobs j
+                    WHERE j.name = new_name AND j.unique_key = new_key AND j.status IN ('pending', 'claimed', 'running')
+                    ORDER BY j.waits_for NULLS FIRST LIMIT 1;
+                    EXIT WHEN result IS NOT NULL;
+                END IF;
             END LOOP;
             IF opened THEN
                 -- Another job got the key meanwhile.
@@ -807,7 +822,8 @@ BEGIN
             OUT ids uuid[], OUT last_group text, OUT last_credit int, OUT blocked int, OUT wait_millis bigint, OUT contended boolean,
             OUT complete boolean)
         LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off
-        SET enable_sort = off AS $forge_pick_jobs$
+        -- What is switched off costs so much in the eyes of the planner that it would compile the plan.
+        SET enable_sort = off SET jit = off AS $forge_pick_jobs$
         #variable_conflict use_variable
         DECLARE
             most_visited CONSTANT int := 1000;
@@ -899,7 +915,7 @@ BEGIN
                                CROSS JOIN LATERAL (
                                    SELECT j.* FROM %1$I.forge_jobs j
                                    WHERE j.job_group = h.job_group AND j.name = n.name
-                                     AND j.status IN ('pending', 'claimed', 'running')
+                                     AND j.status IN ('pending', 'claimed', 'running') AND j.waits_for IS NULL
                                    ORDER BY j.created_at, j.id LIMIT 1) AS f
                                ORDER BY f.created_at, f.id LIMIT 1)) AS eligible
                     FROM (
@@ -926,7 +942,7 @@ BEGIN
             SELECT coalesce(array_agg(w.job_group ORDER BY w.visited) FILTER (WHERE w.eligible), '{}'),
                    (array_agg(w.job_group ORDER BY w.visited DESC))[1], max(w.visited),
                    count(*) FILTER (WHERE w.due AND NOT w.eligible),
-                   (extract(epoch FROM min(w.ready_at) FILTER (WHERE NOT w.eligible) - now()) * 1000)::bigint
+                   (extract(epoch FROM greatest(min(w.ready_at) FILTER (WHERE NOT w.eligible), now()) - now()) * 1000)::bigint
             INTO groups, last_visited, visits, blocked, wait_millis
             FROM walk w;
 
@@ -938,6 +954,12 @@ BEGIN
             complete := visits < most_visited OR walked >= most;
             IF walked < most THEN
                 groups := groups || ARRAY(SELECT h.hint FROM unnest(hinted) AS h (hint) WHERE h.hint <> ALL (groups));
+            END IF;
+
+            IF cardinality(groups) = 0 THEN
+                last_group := last_visited;
+                last_credit := 0;
+                RETURN;
             END IF;
 
             -- Another claim that holds the lock of a group takes what there is.
@@ -981,13 +1003,15 @@ BEGIN
                 FROM unnest(groups) WITH ORDINALITY AS g (job_group, position)
                 LEFT JOIN %1$I.forge_job_weights w ON w.name = handler AND w.job_group = g.job_group
                 LEFT JOIN %1$I.forge_job_rates s ON spacing IS NOT NULL AND s.name = handler AND s.job_group = g.job_group
-                -- The only job that may start in an ordered group.
+                -- The only job that may start in an ordered group. One that waits for other jobs, or for a batch, might wait for
+                -- jobs behind it.
                 LEFT JOIN LATERAL (
                     SELECT a.scheduled_at, a.id
                     FROM unnest(names) AS n (name)
                     CROSS JOIN LATERAL (
                         SELECT j.scheduled_at, j.created_at, j.id FROM %1$I.forge_jobs j
                         WHERE j.job_group = g.job_group AND j.name = n.name AND j.status IN ('pending', 'claimed', 'running')
+                          AND j.waits_for IS NULL
                         ORDER BY j.created_at, j.id LIMIT 1) AS a
                     WHERE l.ordered
                     ORDER BY a.created_at, a.id LIMIT 1) AS f ON true
@@ -1488,6 +1512,9 @@ BEGIN
             max_bytes bigint := coalesce((SELECT s.max_payload_bytes FROM %1$I.forge_settings s), pg_size_bytes('1MB'));
             bytes bigint;
             problem text;
+            -- A debounce replaces pending jobs, but only those of the same role.
+            metadata CONSTANT jsonb :=
+                CASE WHEN debounce IS NULL THEN '{}' ELSE jsonb_build_object('forge.role', session_user) END;
             control CONSTANT text := '[\x01-\x1f\x7f-\x9f]';
         BEGIN
             problem := CASE
@@ -1514,6 +1541,9 @@ BEGIN
                                 || ' wait for; use another key', unique_key)
                 WHEN btrim(job_group) = '' OR char_length(job_group) > 500 OR job_group ~ control
                     THEN 'job_group must have 1 to 500 characters, no control characters among them'
+                -- What an entry of an index holds, with some room. The row of a job that waits is not in that index before its turn.
+                WHEN octet_length(name) + coalesce(octet_length(capability), 0) + coalesce(octet_length(job_group), 0) > 2400
+                    THEN 'name, capability and job_group have more than 2400 bytes together'
                 WHEN max_attempts < 1
                     THEN format('max_attempts %%s must be at least 1', max_attempts)
                 WHEN scheduled_at IS NULL
@@ -1524,13 +1554,15 @@ BEGIN
                     THEN 'payload must not be NULL; leave it out if there is none'
                 WHEN unique_for IS NOT NULL AND unique_key IS NULL
                     THEN 'unique_for needs a unique_key'
-                WHEN unique_for NOT BETWEEN interval '1 millisecond' AND interval '366 days'
+                -- In seconds: years with negative days compare as less than they add to a time.
+                WHEN extract(epoch FROM unique_for) NOT BETWEEN 0.001 AND 366 * 86400
                     THEN format('unique_for %%s must lie between 1 millisecond and 366 days', unique_for)
                 WHEN num_nulls(debounce, debounce_max) = 1
                     THEN 'debounce and debounce_max need each other'
                 WHEN debounce IS NOT NULL AND unique_key IS NULL
                     THEN 'debounce needs a unique_key'
-                WHEN debounce < interval '1 millisecond' OR debounce_max > interval '366 days' OR debounce > debounce_max
+                WHEN extract(epoch FROM debounce) < 0.001 OR extract(epoch FROM debounce_max) > 366 * 86400
+                     OR extract(epoch FROM debounce) > extract(epoch FROM debounce_max)
                     THEN format('debounce %%s must lie between 1 millisecond and debounce_max (%%s), which must not exceed 366 days',
                                 debounce, debounce_max)
                 WHEN debounce IS NOT NULL AND unique_for IS NOT NULL
@@ -1586,8 +1618,8 @@ BEGIN
                 -- In seconds: a day would have 23 hours where the clocks of the session change.
                 RETURN %1$I.forge_enqueue_unique(
                     new_id, name, payload, priority, capability, scheduled_at,
-                    coalesce(extract(epoch FROM debounce), 0) * interval '1 second', max_attempts, '{}', unique_key,
-                    (bytes + 2)::int, job_group, false, extract(epoch FROM unique_for) * interval '1 second',
+                    coalesce(extract(epoch FROM debounce), 0) * interval '1 second', max_attempts, metadata, unique_key,
+                    (bytes + octet_length(metadata::text))::int, job_group, false, extract(epoch FROM unique_for) * interval '1 second',
                     extract(epoch FROM debounce_max) * interval '1 second', tags);
             END IF;
             LOOP

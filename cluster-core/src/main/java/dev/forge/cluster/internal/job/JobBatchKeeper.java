@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.job.store.JobStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.job.JobPriority;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
@@ -24,9 +25,12 @@ final class JobBatchKeeper {
     private static final int MOST_CHECKED = 500;
     private static final int MOST_UNSUCCESSFUL_CHECKED = 100;
 
-    /** How many jobs of a batch one statement cancels or retries. */
+    private static final Duration LONGEST_CHANGE = Duration.ofSeconds(1);
+
+    /** How many jobs one statement cancels or retries. */
     private static final int MOST_CHANGED = 1_000;
 
+    private final Node node;
     private final JobBatchStore batches;
     private final JobStore jobs;
     private final Announcer announcer;
@@ -45,6 +49,7 @@ final class JobBatchKeeper {
     }
 
     JobBatchKeeper(Node node, JobBatchStore batches, JobStore jobs, Announcer announcer) {
+        this.node = node;
         this.batches = batches;
         this.jobs = jobs;
         this.announcer = announcer;
@@ -93,17 +98,27 @@ final class JobBatchKeeper {
         }
     }
 
-    /** Cancels and retries jobs as requested, a limited number in each pass. */
+    /** Cancels and retries jobs as requested, a limited number with each statement, and for a limited time. */
     private void carryOut(List<UUID> requested) {
         if (requested.isEmpty()) {
             return;
         }
-        batches.passOn(requested).forEach(this::changed);
-        batches.cancelJobs(requested, MOST_CHANGED).forEach(announcer::announceCancelled);
-        if (batches.retryJobs(requested, MOST_CHANGED) > 0) {
-            announcer.announce(JobPriority.NORMAL);
+        List<UUID> parts = batches.passOn(requested, MOST_CHANGED);
+        parts.forEach(this::changed);
+        long began = node.nanos();
+        int changed;
+        do {
+            List<UUID> cancelled = batches.cancelJobs(requested, MOST_CHANGED);
+            cancelled.forEach(announcer::announceCancelled);
+            int retried = batches.retryJobs(requested, MOST_CHANGED);
+            if (retried > 0) {
+                announcer.announce(JobPriority.NORMAL);
+            }
+            changed = Math.max(cancelled.size(), retried);
+        } while (changed == MOST_CHANGED && node.nanos() - began < LONGEST_CHANGE.toNanos());
+        if (changed < MOST_CHANGED && parts.size() < MOST_CHANGED) {
+            batches.endRetries(requested);
         }
-        batches.endRetries(requested);
         // The rest follows with the next pass; jobs whose rows are locked, too.
         batches.unfinished(requested).forEach(this::changed);
     }

@@ -77,7 +77,12 @@ final class JobDependencyKeeper {
 
     private void decide(List<UUID> ids) {
         boolean released = false;
-        for (Decided decided : dependencies.decide(ids)) {
+        List<Decided> all = dependencies.decide(ids);
+        if (all.size() >= JobDependencyStore.MOST_DECIDED) {
+            // There may be more jobs that wait for the same ones.
+            ids.forEach(this::ended);
+        }
+        for (Decided decided : all) {
             released |= !decided.cancelled();
             UUID batch = decided.batch();
             if (decided.cancelled()) {

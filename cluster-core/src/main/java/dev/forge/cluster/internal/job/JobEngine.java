@@ -379,8 +379,11 @@ public final class JobEngine implements NodeComponent {
         sweeper.sweep(() -> announce(JobPriority.NORMAL));
         dependencies.refresh();
         if (node.elector().isLeader(Leadership.SCHEDULER)) {
-            batches.sweep();
-            dependencies.sweep();
+            try {
+                batches.sweep();
+            } finally {
+                dependencies.sweep();
+            }
         }
     }
 

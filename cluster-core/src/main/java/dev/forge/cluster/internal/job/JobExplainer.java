@@ -223,7 +223,11 @@ final class JobExplainer {
         if (obstacles.free() == 0 || obstacles.dueInMillis() < -LONG_OVERDUE.toMillis()) {
             return new JobExplanation(
                     Reason.WORKERS_FULL,
-                    "The executors of all %d workers that could run it are busy.".formatted(obstacles.capable()));
+                    obstacles.free() == 0
+                            ? "The executors of all workers that could run it are busy (%d)."
+                                    .formatted(obstacles.capable())
+                            : "It has been due for %s. At their last heartbeat workers had free slots: other jobs may be ahead of it."
+                                    .formatted(Duration.ofMillis(-obstacles.dueInMillis())));
         }
         return new JobExplanation(Reason.ABOUT_TO_START, "Nothing blocks it; a worker will claim it soon.");
     }

@@ -12,11 +12,13 @@ import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** Creates jobs to insert from payloads and options, with the defaults of their handlers; rejects invalid ones. */
@@ -27,6 +29,7 @@ final class NewJobFactory {
     private static final Duration LONGEST_DELAY = Duration.ofDays(36_500);
     private static final Duration SHORTEST_WINDOW = Duration.ofMillis(1);
     private static final Duration LONGEST_WINDOW = Duration.ofDays(366);
+    private static final int MOST_INDEXED_BYTES = 2_400;
     private static final int MOST_TAGS = 10;
     private static final int LONGEST_TAG = 100;
 
@@ -92,18 +95,33 @@ final class NewJobFactory {
                                 .formatted(capability));
             }
         }
+        String group = group(name, payload, text, handler, options);
+        String needed = capability != null ? capability : handler != null ? handler.capability() : null;
+        requireIndexable(name, needed, group);
         return new NewJob(
                 ids.next(),
                 name,
                 text,
                 priority != null ? priority : handler != null ? handler.priority() : JobPriority.NORMAL.value(),
-                capability != null ? capability : handler != null ? handler.capability() : null,
+                needed,
                 delay(name, options.debounceDelay() != null ? options.debounceDelay() : options.delay()),
                 time(name, options.at()),
                 maxAttempts,
                 metadata(name, options),
-                group(name, payload, text, handler, options),
+                group,
                 tags(name, options));
+    }
+
+    /** Rejects texts that an entry of an index cannot hold together. The row of a job that waits is not in that index before its turn. */
+    private static void requireIndexable(String name, @Nullable String capability, @Nullable String group) {
+        long bytes = Stream.of(name, capability == null ? "" : capability, group == null ? "" : group)
+                .mapToLong(text -> text.getBytes(StandardCharsets.UTF_8).length)
+                .sum();
+        if (bytes > MOST_INDEXED_BYTES) {
+            throw new JobRejectedException(
+                    "Job '%s': name, capability and group have %d bytes together; at most %d are possible"
+                            .formatted(name, bytes, MOST_INDEXED_BYTES));
+        }
     }
 
     private static List<String> tags(String name, JobOptions options) {

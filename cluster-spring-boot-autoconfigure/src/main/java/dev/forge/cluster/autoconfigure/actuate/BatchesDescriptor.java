@@ -18,6 +18,7 @@ public record BatchesDescriptor(List<BatchDescriptor> batches) {
     /**
      * A batch of jobs. Its numbers do not include the jobs of batches that are part of it.
      *
+     * @param name the name, sanitized
      * @param status open, running, succeeded, failed, cancelling or cancelled
      * @param parent the batch that it is part of
      * @param jobs the number of jobs that were added
@@ -33,7 +34,7 @@ public record BatchesDescriptor(List<BatchDescriptor> batches) {
     @JsonInclude(JsonInclude.Include.NON_NULL)
     public record BatchDescriptor(
             UUID id,
-            String name,
+            @Nullable Object name,
             String status,
             @Nullable UUID parent,
             long jobs,

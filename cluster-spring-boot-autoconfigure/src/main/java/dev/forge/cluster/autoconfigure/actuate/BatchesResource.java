@@ -4,12 +4,14 @@ package dev.forge.cluster.autoconfigure.actuate;
 
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.autoconfigure.actuate.BatchesDescriptor.BatchDescriptor;
+import dev.forge.cluster.autoconfigure.actuate.EndpointValues.Sanitized;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobBatch;
 import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.Jobs;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
+import org.springframework.boot.actuate.endpoint.SecurityContext;
 
 /** {@code /actuator/forgecluster/batches}: lists batches of jobs, closes and cancels them, and retries their failed jobs. */
 final class BatchesResource {
@@ -17,30 +19,34 @@ final class BatchesResource {
     private static final int DEFAULT_LIMIT = 20;
 
     private final Jobs jobs;
+    private final EndpointValues values;
 
-    BatchesResource(Jobs jobs) {
+    BatchesResource(Jobs jobs, EndpointValues values) {
         this.jobs = jobs;
+        this.values = values;
     }
 
-    BatchesDescriptor list(@Nullable Integer limit) {
+    BatchesDescriptor list(@Nullable Integer limit, SecurityContext user) {
+        Sanitized shown = values.shownTo(user);
         return new BatchesDescriptor(jobs.batches(EndpointRequests.limit(limit, DEFAULT_LIMIT)).stream()
-                .map(BatchesResource::descriptor)
+                .map(batch -> descriptor(batch, shown))
                 .toList());
     }
 
     /** Returns one batch; null if there is no such batch. */
     @Nullable
-    BatchDescriptor find(String id) {
+    BatchDescriptor find(String id, SecurityContext user) {
+        Sanitized shown = values.shownTo(user);
         return jobs.batch(EndpointRequests.id("batch", id))
                 .info()
-                .map(BatchesResource::descriptor)
+                .map(batch -> descriptor(batch, shown))
                 .orElse(null);
     }
 
-    private static BatchDescriptor descriptor(JobBatchInfo batch) {
+    private static BatchDescriptor descriptor(JobBatchInfo batch, Sanitized shown) {
         return new BatchDescriptor(
                 batch.id(),
-                batch.name(),
+                shown.value("batch", batch.name()),
                 EnumText.hyphenated(batch.status()),
                 batch.parent(),
                 batch.total(),
@@ -62,7 +68,7 @@ final class BatchesResource {
 
     /** Changes the state of a batch; returns null if there is no such batch. */
     @Nullable
-    BatchDescriptor changeState(String id, String state) {
+    BatchDescriptor changeState(String id, String state, SecurityContext user) {
         UUID batchId = EndpointRequests.id("batch", id);
         JobBatch batch = jobs.batch(batchId);
         if (batch.info().isEmpty()) {
@@ -72,10 +78,10 @@ final class BatchesResource {
             boolean changed = switch (state) {
                 case "closed" -> batch.close();
                 case "cancelled" -> batch.cancel();
-                case "retried" -> batch.retryFailed();
+                case "retry" -> batch.retryFailed();
                 default ->
                     throw EndpointRequests.invalid(
-                            "Unsupported state '%s' for a batch: use 'closed', 'cancelled' or 'retried'"
+                            "Unsupported state '%s' for a batch: use 'closed', 'cancelled' or 'retry'"
                                     .formatted(state));
             };
             if (!changed) {
@@ -89,6 +95,6 @@ final class BatchesResource {
         } catch (MutationRefusedException e) {
             throw EndpointRequests.refused(e);
         }
-        return find(id);
+        return find(id, user);
     }
 }

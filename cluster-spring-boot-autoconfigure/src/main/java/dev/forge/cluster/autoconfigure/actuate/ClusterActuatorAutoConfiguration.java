@@ -120,6 +120,11 @@ public final class ClusterActuatorAutoConfiguration {
     static class EndpointConfiguration {
 
         @Bean
+        static UnknownParameters unknownClusterEndpointParameters() {
+            return new UnknownParameters("forgecluster");
+        }
+
+        @Bean
         @ConditionalOnMissingBean
         @ConditionalOnAvailableEndpoint
         ClusterEndpoint clusterEndpoint(
@@ -144,7 +149,7 @@ public final class ClusterActuatorAutoConfiguration {
                             new LocksResource(new LockStore(schema, control), values),
                             new JobsResource(jobs, new JobReports(schema, control), values),
                             new LimitsResource(jobs, new JobLimitReports(schema, control), handlers, values),
-                            new BatchesResource(jobs),
+                            new BatchesResource(jobs, values),
                             new DemandResource(jobs::demand, properties.worker().drainTarget(), runtime.node()::nanos),
                             new CronsResource(crons, values),
                             new DaemonsResource(daemons, values),

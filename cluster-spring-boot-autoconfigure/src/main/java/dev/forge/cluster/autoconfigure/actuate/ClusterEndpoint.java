@@ -180,7 +180,7 @@ public final class ClusterEndpoint {
             case "locks" -> resources.locks.list(query.limit, query.user);
             case "jobs" -> resources.jobs.list(query.jobs, query.after, query.limit, query.user);
             case "limits" -> resources.limits.list(query.after, query.limit);
-            case "batches" -> resources.batches.list(query.limit);
+            case "batches" -> resources.batches.list(query.limit, query.user);
             case "demand" -> resources.demand.read();
             case "crons" -> resources.crons.list(query.after, query.limit, query.user);
             case "daemons" -> resources.daemons.list(query.user);
@@ -195,7 +195,7 @@ public final class ClusterEndpoint {
         return switch (path[0]) {
             case "jobs" -> readJob(path, user);
             case "limits" -> resources.limits.find(entry, limit, user);
-            case "batches" -> path.length == 2 ? resources.batches.find(entry) : null;
+            case "batches" -> path.length == 2 ? resources.batches.find(entry, user) : null;
             case "crons" -> resources.crons.find(entry, limit, user);
             case "daemons" -> resources.daemons.find(entry, user);
             case "workflows" -> workflows == null || path.length != 2 ? null : workflows.find(entry, user);
@@ -310,7 +310,7 @@ public final class ClusterEndpoint {
             case "limits" -> resources.limits.changeState(entry, state, limits);
             case "nodes" -> resources.nodes.changeState(entry, state);
             case "jobs" -> resources.jobs.changeState(entry, state);
-            case "batches" -> resources.batches.changeState(entry, state);
+            case "batches" -> resources.batches.changeState(entry, state, jobs.user());
             case "crons" -> resources.crons.changeState(entry, state);
             case "daemons" -> resources.daemons.changeState(entry, state);
             case "workflows" -> workflows == null ? null : workflows.changeState(entry, state);

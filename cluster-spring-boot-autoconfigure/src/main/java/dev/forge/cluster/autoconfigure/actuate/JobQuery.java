@@ -6,12 +6,10 @@ import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobStatus;
 import java.time.DateTimeException;
 import java.time.Instant;
-import java.util.List;
 import java.util.Objects;
 import java.util.function.Function;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
-import org.springframework.boot.actuate.endpoint.InvalidEndpointRequestException;
 
 /**
  * The parameters that select jobs.
@@ -35,18 +33,27 @@ record JobQuery(
         @Nullable String finishedBefore) {
 
     /** @throws InvalidEndpointRequestException if a parameter is invalid */
+    /** Returns the words of a list. An empty one is no condition, and a condition was meant. */
+    private static Stream<String> words(String parameter, String list) {
+        return Stream.of(list.split(",", -1)).map(String::strip).peek(word -> {
+            if (word.isEmpty()) {
+                throw EndpointRequests.invalid("%s '%s' contains an empty word".formatted(parameter, list));
+            }
+        });
+    }
+
     JobFilter filter() {
         JobFilter filter = JobFilter.all();
         if (name != null) {
             filter = filter.withName(name);
         }
         if (status != null) {
-            filter = filter.withStatuses(List.of(status.split(",")).stream()
-                    .map(word -> EndpointRequests.status(JobStatus.class, word.strip()))
+            filter = filter.withStatuses(words("status", status)
+                    .map(word -> EndpointRequests.status(JobStatus.class, word))
                     .toArray(JobStatus[]::new));
         }
         if (tag != null) {
-            filter = filter.withTags(tag.split(","));
+            filter = filter.withTags(words("tag", tag).toArray(String[]::new));
         }
         if (group != null) {
             filter = filter.withGroup(group);

@@ -202,7 +202,8 @@ final class JobsResource {
                             "Unsupported state '%s' for all jobs of a query: use 'cancelled', 'retry', 'rescheduled' or 'deleted'; for one job or name, POST to jobs/{name or id}"
                                     .formatted(state));
             };
-            return new BulkDescriptor(result.examined(), result.matched(), result.changed(), result.next());
+            return new BulkDescriptor(
+                    result.examined(), result.matched(), result.changed(), change.preview(), result.next());
         } catch (JobRejectedException | MutationRefusedException | IllegalArgumentException e) {
             throw EndpointRequests.refused(e);
         }

@@ -19,7 +19,6 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.beans.BeanUtils;
 import org.springframework.core.ResolvableType;
 import org.springframework.expression.EvaluationContext;
-import org.springframework.expression.EvaluationException;
 import org.springframework.expression.Expression;
 import org.springframework.expression.ParseException;
 import org.springframework.expression.spel.SpelNode;
@@ -95,7 +94,7 @@ final class JobGroups {
             try {
                 Object value = expression.getValue(context);
                 return value == null ? null : value.toString();
-            } catch (EvaluationException e) {
+            } catch (RuntimeException e) {
                 throw new IllegalArgumentException(
                         "the group cannot be determined with %s: %s".formatted(text, e.getMessage()), e);
             }

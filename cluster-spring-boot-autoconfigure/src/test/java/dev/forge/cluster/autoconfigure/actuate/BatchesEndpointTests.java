@@ -56,7 +56,9 @@ class BatchesEndpointTests {
     }
 
     private ApplicationContextRunner runner() {
-        return EndpointClient.expose(TestApplications.on(database)).withBean(Work.class);
+        return EndpointClient.expose(TestApplications.on(database))
+                .withPropertyValues("management.endpoint.forgecluster.show-values=always")
+                .withBean(Work.class);
     }
 
     private static Map<?, ?> body(EndpointClient.Response response) {
@@ -93,11 +95,10 @@ class BatchesEndpointTests {
                     .extracting("status", "completed", "failed", "remaining")
                     .containsExactly("failed", 1, 1, 0));
             context.getBean(Work.class).strict = false;
-            assertThat(post(client, id, "retried").status()).isEqualTo(200);
+            assertThat(post(client, id, "retry").status()).isEqualTo(200);
             await().untilAsserted(() ->
                     assertThat(body(client.get("batches", id)).get("status")).isEqualTo("succeeded"));
-            assertThat(body(post(client, id, "retried")).get("error").toString())
-                    .contains(id, "no failed job");
+            assertThat(body(post(client, id, "retry")).get("error").toString()).contains(id, "no failed job");
         });
     }
 

@@ -14,6 +14,7 @@ import org.springframework.boot.actuate.autoconfigure.endpoint.jackson.JacksonEn
 import org.springframework.boot.actuate.endpoint.EndpointId;
 import org.springframework.boot.actuate.endpoint.InvocationContext;
 import org.springframework.boot.actuate.endpoint.SecurityContext;
+import org.springframework.boot.actuate.endpoint.invoke.OperationInvokerAdvisor;
 import org.springframework.boot.actuate.endpoint.invoke.convert.ConversionServiceParameterValueMapper;
 import org.springframework.boot.actuate.endpoint.jackson.EndpointJsonMapper;
 import org.springframework.boot.actuate.endpoint.web.EndpointMediaTypes;
@@ -111,7 +112,9 @@ public final class EndpointClient {
                 EndpointMediaTypes.DEFAULT,
                 List.of(),
                 List.of(),
-                List.of(),
+                context.getBeanProvider(OperationInvokerAdvisor.class)
+                        .orderedStream()
+                        .toList(),
                 List.of(),
                 List.of());
         return endpoints.getEndpoints().stream()

@@ -127,6 +127,47 @@ class PrivilegeTests {
     }
 
     @Test
+    void role_that_enqueues_replaces_no_job_of_others() throws SQLException {
+        execute("GRANT EXECUTE ON FUNCTION forge_enqueue TO " + intruder);
+        UUID own = database.jdbc()
+                .sql(
+                        "SELECT forge_enqueue('payroll', '1', unique_key => 'ours', debounce => '1 h', debounce_max => '1 h')")
+                .query(UUID.class)
+                .single();
+        UUID plain = database.jdbc()
+                .sql("SELECT forge_enqueue('payroll', '1', unique_key => 'plain')")
+                .query(UUID.class)
+                .single();
+        try (Connection connection = asIntruder()) {
+            JdbcClient jdbc = on(connection);
+            String replacing =
+                    "SELECT forge_enqueue('payroll', ?::jsonb, unique_key => ?, debounce => '1 h', debounce_max => '1 h')";
+            assertThat(jdbc.sql(replacing)
+                            .params("666", "ours")
+                            .query(UUID.class)
+                            .single())
+                    .isEqualTo(own);
+            assertThat(jdbc.sql(replacing)
+                            .params("666", "plain")
+                            .query(UUID.class)
+                            .single())
+                    .isEqualTo(plain);
+            UUID theirs =
+                    jdbc.sql(replacing).params("2", "theirs").query(UUID.class).single();
+            assertThat(jdbc.sql(replacing)
+                            .params("3", "theirs")
+                            .query(UUID.class)
+                            .single())
+                    .isEqualTo(theirs);
+        }
+        assertThat(database.jdbc()
+                        .sql("SELECT unique_key || ' ' || payload FROM forge_jobs WHERE name = 'payroll' ORDER BY 1")
+                        .query(String.class)
+                        .list())
+                .contains("ours 1", "plain 1", "theirs 3");
+    }
+
+    @Test
     void role_that_enqueues_needs_no_right_on_the_table_and_cannot_forge_sizes() throws SQLException {
         execute("GRANT EXECUTE ON FUNCTION forge_enqueue TO " + intruder);
         try (Connection connection = asIntruder()) {

@@ -304,6 +304,18 @@ class JobBatchTests extends JobFixture {
     }
 
     @Test
+    void cancelled_callback_that_is_retried_waits_again() {
+        Member one = cluster.start("one", work, UnaryOperator.identity());
+        JobBatch batch = one.jobs().batch(options());
+        UUID callback = info(batch).onSuccess();
+        assertThat(one.jobs().cancel(callback)).isTrue();
+        assertThat(one.jobs().retry(callback)).isTrue();
+        assertThat(one.jobs().explain(callback).reason()).isEqualTo(JobExplanation.Reason.WAITING_FOR_BATCH);
+        batch.close();
+        awaitCalled("Ended", "Succeeded");
+    }
+
+    @Test
     void explanation_names_the_batch_that_a_callback_waits_for() {
         Member one = cluster.start("one", work, UnaryOperator.identity());
         JobBatch batch = one.jobs().batch(options());

@@ -7,10 +7,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.job.BulkOptions;
 import dev.forge.cluster.job.JobBatch;
 import dev.forge.cluster.job.JobBatchOptions;
 import dev.forge.cluster.job.JobBatchStatus;
 import dev.forge.cluster.job.JobExplanation;
+import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
@@ -30,6 +32,8 @@ import org.junit.jupiter.api.Test;
 @ClusterPostgres
 class JobDependencyTests extends JobFixture {
 
+    record Later(int number) {}
+
     private final List<UUID> order = new CopyOnWriteArrayList<>();
 
     JobDependencyTests(TestDatabase database) {
@@ -40,6 +44,7 @@ class JobDependencyTests extends JobFixture {
     void handlers() {
         work.on("job", context -> order.add(context.id()));
         work.on("other", context -> order.add(context.id()));
+        work.on(TestJobs.job("later").taking(Later.class), (payload, context) -> order.add(context.id()));
         work.on("bad", context -> {
             throw new PermanentJobFailure("bad");
         });
@@ -111,6 +116,23 @@ class JobDependencyTests extends JobFixture {
         assertThat(one.ended(third).status()).isEqualTo(JobStatus.CANCELLED);
         assertThat(one.ended(anyway).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(order).containsExactly(anyway);
+    }
+
+    @Test
+    void thousands_of_jobs_after_a_failed_one_are_cancelled_without_a_sweep_even_if_it_is_deleted() {
+        work.sweep = Duration.ofMinutes(1);
+        Member one = start();
+        one.jobs().pause("bad");
+        UUID bad = enqueue(one, "bad", JobOptions.defaults());
+        one.jobs().enqueueAll(IntStream.range(0, 2_500).mapToObj(Later::new).toList(), after(bad));
+        one.jobs().resume("bad");
+        one.ended(bad);
+        one.jobs().deleteAll(JobFilter.all().withName("bad"), BulkOptions.defaults());
+        await().untilAsserted(() -> assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs WHERE status = 'cancelled'")
+                        .query(Integer.class)
+                        .single())
+                .isEqualTo(2_500));
+        assertThat(order).isEmpty();
     }
 
     @Test

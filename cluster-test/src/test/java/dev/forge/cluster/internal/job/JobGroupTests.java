@@ -95,6 +95,21 @@ class JobGroupTests extends JobFixture {
     }
 
     @Test
+    void job_that_waits_for_a_later_one_of_its_ordered_group_does_not_hold_it_up() {
+        work.on(job("job").grouped(null, JobLimits.none(), true), (payload, context) -> watch(context));
+        work.on("other", context -> {});
+        Member one = cluster.start("one", work, UnaryOperator.identity());
+        one.jobs().pause("other");
+        UUID other = one.jobs().enqueueNamed("other", null).id();
+        UUID waiting =
+                one.jobs().enqueueNamed("job", null, in("a").withAfter(other)).id();
+        UUID later = one.jobs().enqueueNamed("job", null, in("a")).id();
+        assertThat(one.ended(later).status()).isEqualTo(JobStatus.COMPLETED);
+        one.jobs().resume("other");
+        assertThat(one.ended(waiting).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    @Test
     void ordered_group_runs_its_jobs_in_the_order_of_enqueueing_also_after_failures() {
         var failed = ConcurrentHashMap.<UUID>newKeySet();
         work.on(job("job").grouped(null, JobLimits.none(), true), (payload, context) -> {

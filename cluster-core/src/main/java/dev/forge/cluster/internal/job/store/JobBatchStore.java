@@ -138,9 +138,10 @@ public final class JobBatchStore {
     /** Requests that the failed jobs of a batch are retried; false if it is unknown, being cancelled, or none has failed. */
     public boolean retryFailed(UUID id) {
         return client.sql(schema.sql("""
-                UPDATE ~.forge_job_batches b SET retry_up_to = clock_timestamp()
+                UPDATE ~.forge_job_batches b SET retry_up_to = clock_timestamp(), retried_at = clock_timestamp()
                 WHERE id = ? AND (cancelled_at IS NULL OR ended_at IS NOT NULL) AND (%s OR %s)
-                """.formatted(exists(FAILED), existsPart("failed_at IS NOT NULL"))))
+                """.formatted(
+                                exists(FAILED), existsPart("failed_at IS NOT NULL AND c.succeeded_at IS NULL"))))
                         .param(id)
                         .update()
                 == 1;
@@ -246,28 +247,34 @@ public final class JobBatchStore {
         return new Slice(ids, ids.size() < limit ? null : ids.get(ids.size() - 1));
     }
 
-    /** Cancels and retries the parts of these batches for which that was requested; returns those parts. */
-    public List<UUID> passOn(Collection<UUID> ids) {
+    /** Cancels and retries the parts of these batches for which that was requested, up to the limit; returns those parts. */
+    public List<UUID> passOn(Collection<UUID> ids, int limit) {
         return client.sql(schema.sql("""
+                WITH part AS MATERIALIZED (
+                    SELECT c.id, b.cancels, b.retry_up_to
+                    FROM set_config('lock_timeout', '100', true) AS patience,
+                         (SELECT id, retry_up_to, cancelled_at IS NOT NULL AND ended_at IS NULL AS cancels
+                          FROM ~.forge_job_batches WHERE id = ANY (:ids::uuid[])) AS b
+                    JOIN ~.forge_job_batches c ON c.parent_id = b.id AND c.succeeded_at IS NULL
+                    WHERE b.cancels AND c.cancelled_at IS NULL AND c.ended_at IS NULL
+                       OR b.retry_up_to IS NOT NULL AND c.failed_at <= b.retry_up_to AND c.cancelled_at IS NULL
+                          AND coalesce(c.retried_at < b.retry_up_to, true)
+                    LIMIT :limit)
                 UPDATE ~.forge_job_batches c
-                SET cancelled_at = CASE WHEN b.cancels THEN coalesce(c.cancelled_at, clock_timestamp()) ELSE c.cancelled_at END,
-                    closed_at = CASE WHEN b.cancels THEN coalesce(c.closed_at, clock_timestamp()) ELSE c.closed_at END,
-                    retry_up_to = CASE WHEN b.retry_up_to IS NULL THEN c.retry_up_to ELSE greatest(c.retry_up_to, b.retry_up_to) END
-                FROM (SELECT id, retry_up_to, cancelled_at IS NOT NULL AND ended_at IS NULL AS cancels
-                      FROM set_config('lock_timeout', '100', true) AS patience, ~.forge_job_batches
-                      WHERE id = ANY (?::uuid[])) AS b
-                WHERE c.parent_id = b.id AND c.succeeded_at IS NULL
-                  AND (b.cancels AND c.cancelled_at IS NULL AND c.ended_at IS NULL
-                       OR b.retry_up_to IS NOT NULL AND c.failed_at IS NOT NULL AND c.cancelled_at IS NULL
-                          AND c.failed_at <= b.retry_up_to AND coalesce(c.retry_up_to < b.retry_up_to, true))
+                SET cancelled_at = CASE WHEN p.cancels THEN coalesce(c.cancelled_at, clock_timestamp()) ELSE c.cancelled_at END,
+                    closed_at = CASE WHEN p.cancels THEN coalesce(c.closed_at, clock_timestamp()) ELSE c.closed_at END,
+                    retry_up_to = CASE WHEN p.retry_up_to IS NULL THEN c.retry_up_to ELSE greatest(c.retry_up_to, p.retry_up_to) END,
+                    retried_at = CASE WHEN p.retry_up_to IS NULL THEN c.retried_at ELSE clock_timestamp() END
+                FROM part p WHERE c.id = p.id
                 RETURNING c.id
                 """))
-                .param(ids.toArray(UUID[]::new))
+                .param("ids", ids.toArray(UUID[]::new))
+                .param("limit", limit)
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
     }
 
-    /** Cancels jobs of those of these batches that were cancelled, up to the limit for each; returns the jobs. Skips locked rows. */
+    /** Cancels jobs of those of these batches that were cancelled, up to the limit; returns the jobs. Skips locked rows. */
     public List<UUID> cancelJobs(Collection<UUID> ids, int limit) {
         return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs
@@ -275,16 +282,18 @@ public final class JobBatchStore {
                     last_error = 'its batch was cancelled'
                 WHERE id = ANY (ARRAY(
                     SELECT m.id FROM ~.forge_job_batches b
-                    CROSS JOIN LATERAL (SELECT j.id %1$s AND j.status IN %2$s %3$s LIMIT ? FOR UPDATE SKIP LOCKED) AS m
-                    WHERE b.id = ANY (?::uuid[]) AND b.cancelled_at IS NOT NULL AND b.ended_at IS NULL))
+                    CROSS JOIN LATERAL (SELECT j.id %1$s AND j.status IN %2$s %3$s LIMIT :limit FOR UPDATE SKIP LOCKED) AS m
+                    WHERE b.id = ANY (:ids::uuid[]) AND b.cancelled_at IS NOT NULL AND b.ended_at IS NULL
+                    LIMIT :limit))
                 RETURNING id
                 """.formatted(jobsIn(ACTIVE), JobRows.ACTIVE, inOrder())))
-                .params(limit, ids.toArray(UUID[]::new))
+                .param("limit", limit)
+                .param("ids", ids.toArray(UUID[]::new))
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
     }
 
-    /** Retries failed jobs of those of these batches for which that was requested, up to the limit for each; returns how many. */
+    /** Retries failed jobs of those of these batches for which that was requested, up to the limit; returns how many. */
     public int retryJobs(Collection<UUID> ids, int limit) {
         return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs
@@ -294,10 +303,12 @@ public final class JobBatchStore {
                     SELECT m.id FROM ~.forge_job_batches b
                     CROSS JOIN LATERAL (
                         SELECT j.id %1$s AND j.status IN ('failed', 'abandoned') AND j.finished_at <= b.retry_up_to %2$s
-                        LIMIT ? FOR UPDATE SKIP LOCKED) AS m
-                    WHERE b.id = ANY (?::uuid[]) AND b.retry_up_to IS NOT NULL))
+                        LIMIT :limit FOR UPDATE SKIP LOCKED) AS m
+                    WHERE b.id = ANY (:ids::uuid[]) AND b.retry_up_to IS NOT NULL
+                    LIMIT :limit))
                 """.formatted(jobsIn(FAILED), inOrder())))
-                .params(limit, ids.toArray(UUID[]::new))
+                .param("limit", limit)
+                .param("ids", ids.toArray(UUID[]::new))
                 .update();
     }
 
@@ -323,17 +334,36 @@ public final class JobBatchStore {
                 .list();
     }
 
-    /** Deletes batches that ended longer ago than the retention, up to the limit; not while they are part of another one. */
+    /**
+     * Deletes batches that ended, or were retried, longer ago than the retention, up to the limit; not while they are part of another
+     * one.
+     */
     public int purge(Duration retention, int limit) {
+        List<UUID> old = client.sql(schema.sql("""
+                SELECT b.id FROM ~.forge_job_batches b
+                WHERE b.ended_at < now() - :retention * interval '1 millisecond' AND %s
+                ORDER BY b.ended_at LIMIT (SELECT :limit)
+                """.formatted(PURGEABLE)))
+                .param("retention", retention.toMillis())
+                .param("limit", limit)
+                .query((row, n) -> row.getObject(1, UUID.class))
+                .list();
+        if (old.isEmpty()) {
+            return 0;
+        }
+        // The last job of one of them may have completed just now: its callback must not be deleted.
+        settle(old);
         return client.sql(schema.sql("""
                 DELETE FROM ~.forge_job_batches WHERE id = ANY (ARRAY(
-                    SELECT b.id FROM ~.forge_job_batches b
-                    WHERE b.ended_at < now() - ? * interval '1 millisecond'
-                      AND NOT EXISTS (SELECT FROM ~.forge_job_batches p WHERE p.id = b.parent_id)
-                      AND NOT %s
-                    ORDER BY b.ended_at LIMIT (SELECT ?) FOR UPDATE SKIP LOCKED))
-                """.formatted(exists(ACTIVE))))
-                .params(retention.toMillis(), limit)
+                    SELECT b.id FROM ~.forge_job_batches b WHERE b.id = ANY (:old::uuid[]) AND %s FOR UPDATE SKIP LOCKED))
+                """.formatted(PURGEABLE)))
+                .param("retention", retention.toMillis())
+                .param("old", old.toArray(UUID[]::new))
                 .update();
     }
+
+    private static final String PURGEABLE = """
+            coalesce(greatest(b.succeeded_at, b.retried_at) < now() - :retention * interval '1 millisecond', true)
+            AND NOT EXISTS (SELECT FROM ~.forge_job_batches p WHERE p.id = b.parent_id) AND NOT %s
+            """.formatted(exists(ACTIVE));
 }

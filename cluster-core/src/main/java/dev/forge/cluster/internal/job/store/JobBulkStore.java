@@ -143,8 +143,8 @@ public final class JobBulkStore {
      * @param awaited an SQL condition on jobs {@code j} that must stay; empty: none
      */
     public int delete(Batch batch, String awaited) {
-        String condition =
-                "j.status NOT IN %s AND NOT (%s)".formatted(JobRows.ACTIVE, awaited.isEmpty() ? "false" : awaited);
+        String condition = "j.status NOT IN %s AND NOT (%s OR %s)"
+                .formatted(JobRows.ACTIVE, awaited.isEmpty() ? "false" : awaited, JobDependencyStore.FAILED_FOR_OTHERS);
         return in(() -> statement(
                         picked(condition) + """
                         , deleted AS (

@@ -24,8 +24,13 @@ public final class JobDependencyStore {
                 SELECT n.id, a.id, ? FROM unnest(?::uuid[]) AS n (id) CROSS JOIN unnest(?::uuid[]) AS a (id) %s)
             """;
 
-    /** How many waiting jobs one statement decides about. */
-    private static final int MOST_DECIDED = 1_000;
+    /** Whether jobs still have to learn that job {@code j} did not complete. Without its row it would count as completed. */
+    static final String FAILED_FOR_OTHERS = """
+            j.status <> 'completed' AND EXISTS (SELECT FROM ~.forge_job_dependencies d WHERE d.after_id = j.id AND NOT d.anyway)
+            """;
+
+    /** How many waiting jobs one statement decides about, besides those that are given. */
+    public static final int MOST_DECIDED = 1_000;
 
     private final Schema schema;
     private final JdbcClient client;
@@ -59,12 +64,14 @@ public final class JobDependencyStore {
                     UNION (SELECT d.job_id FROM ~.forge_job_dependencies d
                            WHERE d.after_id = ANY (ARRAY(SELECT id FROM changed)) LIMIT %1$d)),
                 decision AS MATERIALIZED (
-                    SELECT c.job_id, bool_or(coalesce(a.status IN %2$s, false)) AS waits,
-                           (array_agg(a.id) FILTER (WHERE NOT d.anyway AND a.status IN ('failed', 'cancelled', 'abandoned')))[1] AS bad
+                    SELECT c.job_id,
+                           EXISTS (SELECT FROM ~.forge_job_dependencies d WHERE d.job_id = c.job_id
+                                   AND (SELECT j.status FROM ~.forge_jobs j WHERE j.id = d.after_id) IN %2$s) AS waits,
+                           (SELECT d.after_id FROM ~.forge_job_dependencies d WHERE d.job_id = c.job_id AND NOT d.anyway
+                            AND (SELECT j.status FROM ~.forge_jobs j WHERE j.id = d.after_id) IN ('failed', 'cancelled', 'abandoned')
+                            LIMIT 1) AS bad
                     FROM candidate c
-                    JOIN ~.forge_job_dependencies d ON d.job_id = c.job_id
-                    LEFT JOIN LATERAL (SELECT j.id, j.status FROM ~.forge_jobs j WHERE j.id = d.after_id OFFSET 0) AS a ON true
-                    GROUP BY c.job_id
+                    WHERE EXISTS (SELECT FROM ~.forge_job_dependencies d WHERE d.job_id = c.job_id)
                 ), decided AS (
                     UPDATE ~.forge_jobs j
                     SET waits_for = NULL, status = CASE WHEN x.bad IS NULL THEN j.status ELSE 'cancelled' END,
@@ -73,7 +80,7 @@ public final class JobDependencyStore {
                                           ELSE 'job ' || x.bad || ' had to complete first and did not' END,
                         scheduled_at = greatest(j.scheduled_at, clock_timestamp())
                     FROM decision x
-                    WHERE j.id = x.job_id AND j.waits_for = j.id AND j.status = 'pending' AND (x.bad IS NOT NULL OR NOT x.waits)
+                    WHERE j.id = x.job_id AND j.waits_for = x.job_id AND j.status = 'pending' AND (x.bad IS NOT NULL OR NOT x.waits)
                     RETURNING j.id, j.batch_id, x.bad IS NOT NULL AS cancelled
                 ), forgotten AS (
                     DELETE FROM ~.forge_job_dependencies d USING decided x WHERE d.job_id = x.id)

@@ -211,7 +211,12 @@ public final class JobKeeping {
                     WHERE %1$s AND %2$s < %3$s - ? * interval '1 millisecond'
                       AND NOT (%4$s)
                     ORDER BY %2$s LIMIT (SELECT ?) FOR UPDATE SKIP LOCKED))
-                """.formatted(kind.condition, kind.age, now, awaited.isEmpty() ? "false" : awaited);
+                """.formatted(
+                        kind.condition,
+                        kind.age,
+                        now,
+                        (awaited.isEmpty() ? "false" : awaited)
+                                + (kind == Kind.COMPLETED ? "" : " OR " + JobDependencyStore.FAILED_FOR_OTHERS));
         if (kind == Kind.COMPLETED) {
             return client.sql(schema.sql(delete)).params(age.toMillis(), limit).update();
         }

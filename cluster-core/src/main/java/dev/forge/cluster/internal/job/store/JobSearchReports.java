@@ -176,7 +176,7 @@ public final class JobSearchReports {
             List<JobWalk.Column> order = walks.get(walk).order();
             if (parts.get(0).equals(fingerprint(filter)) && (entry.isEmpty() || entry.size() == order.size())) {
                 for (int i = 0; i < entry.size(); i++) {
-                    order.get(i).type().parse(entry.get(i));
+                    order.get(i).type().requireStorable(entry.get(i));
                 }
                 return new Position(walk, entry);
             }

@@ -174,30 +174,45 @@ public final class JobStore {
      */
     public boolean insertAll(List<NewJob> jobs, @Nullable UUID batch, JobOptions.After after) {
         boolean waiting = !after.jobs().isEmpty();
-        return inParts(jobs).stream().allMatch(part -> {
-            // All have the same tags.
-            String sql = insertMany(batch != null, waiting, !part.get(0).tags.isEmpty());
-            return jdbc.update(schema.sql(sql), statement -> {
-                        int next = 1;
-                        if (batch != null) {
-                            statement.setObject(next++, batch);
-                            statement.setInt(next++, part.size());
-                        }
-                        if (waiting) {
-                            Connection connection = statement.getConnection();
-                            statement.setBoolean(next++, after.anyway());
-                            statement.setArray(next++, SqlArrays.of(connection, "uuid", part, NewJob::id));
-                            statement.setArray(
-                                    next++, SqlArrays.of(connection, "uuid", List.copyOf(after.jobs()), id -> id));
-                        }
-                        bindAll(statement, part, next);
-                    })
-                    > 0;
-        });
+        return inParts(
+                        jobs,
+                        waiting ? Math.max(1, MOST_DEPENDENCIES / after.jobs().size()) : jobs.size())
+                .stream()
+                .allMatch(part -> {
+                    // All have the same tags.
+                    String sql =
+                            insertMany(batch != null, waiting, !part.get(0).tags.isEmpty());
+                    return jdbc.update(schema.sql(sql), statement -> {
+                                int next = 1;
+                                if (batch != null) {
+                                    statement.setObject(next++, batch);
+                                    statement.setInt(next++, part.size());
+                                }
+                                if (waiting) {
+                                    Connection connection = statement.getConnection();
+                                    statement.setBoolean(next++, after.anyway());
+                                    statement.setArray(next++, SqlArrays.of(connection, "uuid", part, NewJob::id));
+                                    statement.setArray(
+                                            next++,
+                                            SqlArrays.of(connection, "uuid", List.copyOf(after.jobs()), id -> id));
+                                }
+                                bindAll(statement, part, next);
+                            })
+                            > 0;
+                });
     }
 
-    private static List<List<NewJob>> inParts(List<NewJob> jobs) {
-        return JobRows.inParts(jobs, job -> (long) job.payload.length() + job.metadata.length());
+    /** How many dependencies one statement inserts. */
+    private static final int MOST_DEPENDENCIES = 10_000;
+
+    private static List<List<NewJob>> inParts(List<NewJob> jobs, int most) {
+        var parts = new ArrayList<List<NewJob>>();
+        for (int from = 0; from < jobs.size(); from += most) {
+            parts.addAll(JobRows.inParts(
+                    jobs.subList(from, Math.min(from + most, jobs.size())),
+                    job -> (long) job.payload.length() + job.metadata.length()));
+        }
+        return parts;
     }
 
     /** Returns the statement that inserts many jobs, and what belongs to them; all of them or, if their batch is closed, none. */
@@ -465,7 +480,14 @@ public final class JobStore {
     /** What changes in a job that is retried. */
     static final String RESTARTED = """
             status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, finished_at = NULL,
-            started_at = NULL, worker_id = NULL, retention = NULL, waits_for = NULL""";
+            started_at = NULL, worker_id = NULL, retention = NULL,
+            -- A callback waits for its batch again.
+            waits_for = (
+                SELECT b.id FROM ~.forge_job_batches b
+                WHERE b.id = CASE WHEN j.metadata ->> 'forge.batch' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+                                  THEN (j.metadata ->> 'forge.batch')::uuid END
+                  AND CASE j.id WHEN b.on_failure THEN b.failed_at IS NULL WHEN b.on_end THEN b.ended_at IS NULL
+                                WHEN b.on_success THEN b.succeeded_at IS NULL END)""";
 
     /**
      * A job that was cancelled.

@@ -45,6 +45,8 @@ record JobWalk(String from, String id, String matched, List<Column> order) {
         TIME("timestamptz", OffsetDateTime.class),
         LOCAL_TIME("timestamp", LocalDateTime.class);
 
+        private static final int MOST_YEARS = 4_000;
+
         final String sql;
         final Class<?> java;
 
@@ -54,6 +56,21 @@ record JobWalk(String from, String id, String matched, List<Column> order) {
         }
 
         /** @throws RuntimeException if the text is no such value */
+        /** @throws RuntimeException if the text is no value that the database may have returned */
+        void requireStorable(String text) {
+            Object value = parse(text);
+            int year = value instanceof OffsetDateTime time
+                    ? time.getYear()
+                    : value instanceof LocalDateTime time ? time.getYear() : 0;
+            boolean infinite = value.equals(OffsetDateTime.MIN)
+                    || value.equals(OffsetDateTime.MAX)
+                    || value.equals(LocalDateTime.MIN)
+                    || value.equals(LocalDateTime.MAX);
+            if (text.indexOf('\0') >= 0 || (Math.abs(year) > MOST_YEARS && !infinite)) {
+                throw new IllegalArgumentException("not storable");
+            }
+        }
+
         Object parse(String text) {
             return switch (this) {
                 case ID -> UUID.fromString(text);

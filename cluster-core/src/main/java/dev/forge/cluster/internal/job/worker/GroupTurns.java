@@ -51,8 +51,9 @@ final class GroupTurns {
      * @param until when it is tried again
      * @param notBefore when new jobs may bring that forward
      * @param pause the present pause, which the next one doubles
+     * @param taken whether {@link #takeUnblocked} has returned the queue since
      */
-    private record Obstacle(String handler, long until, long notBefore, Duration pause) {}
+    private record Obstacle(String handler, long until, long notBefore, Duration pause, boolean taken) {}
 
     GroupTurns(Duration longestPause) {
         this.longestPause = longestPause;
@@ -76,7 +77,7 @@ final class GroupTurns {
         if (turns.jobs().size() >= limit || (!turns.complete() && !inVain)) {
             return true;
         }
-        if (turns.blocked() > 0 || turns.contended()) {
+        if (turns.blocked() > 0 || turns.contended() || !turns.complete()) {
             long notBefore = now + PAUSE_FACTOR * (now - began);
             Duration pause =
                     before == null || !inVain ? SHORTEST_PAUSE : min(longestPause, before.pause.multipliedBy(2));
@@ -89,9 +90,9 @@ final class GroupTurns {
             blocked.put(
                     queue,
                     turns.complete()
-                            ? new Obstacle(handler.name(), now + sooner.toNanos(), notBefore, pause)
+                            ? new Obstacle(handler.name(), now + sooner.toNanos(), notBefore, pause, false)
                             // The next try continues with other groups.
-                            : new Obstacle(handler.name(), notBefore, notBefore, SHORTEST_PAUSE));
+                            : new Obstacle(handler.name(), notBefore, notBefore, SHORTEST_PAUSE, false));
         }
         return false;
     }
@@ -117,7 +118,8 @@ final class GroupTurns {
                         obstacle.handler,
                         obstacle.notBefore - obstacle.until < 0 ? obstacle.notBefore : obstacle.until,
                         obstacle.notBefore,
-                        obstacle.pause));
+                        obstacle.pause,
+                        obstacle.taken));
     }
 
     /** Returns the queues whose time has come, and those of which a job has ended; they are no longer blocked. */
@@ -134,16 +136,16 @@ final class GroupTurns {
         });
         // The obstacle stays known, because the next pause depends on it.
         unblocked.forEach(queue -> blocked.computeIfPresent(
-                queue, (q, obstacle) -> new Obstacle(obstacle.handler, now, now, obstacle.pause)));
+                queue, (q, obstacle) -> new Obstacle(obstacle.handler, now, now, obstacle.pause, true)));
         return unblocked;
     }
 
-    /** Returns the time until a queue is tried again; null if none waits for a time. */
+    /** Returns the time until a queue is tried again, zero if that time has passed; null if none waits for a time. */
     @Nullable
     Duration untilNext(long now) {
         return blocked.values().stream()
-                .filter(obstacle -> obstacle.until - now > 0)
-                .map(obstacle -> Duration.ofNanos(obstacle.until - now))
+                .filter(obstacle -> !obstacle.taken)
+                .map(obstacle -> Duration.ofNanos(Math.max(0, obstacle.until - now)))
                 .min(Duration::compareTo)
                 .orElse(null);
     }

@@ -74,12 +74,27 @@ class GroupTurnsTests {
     }
 
     @Test
+    void queue_whose_time_has_passed_is_tried_at_once_until_it_was_taken() {
+        inVain(blocked(3, null, true), 0);
+        assertThat(turns.untilNext(millis(10))).isZero();
+        assertThat(turns.takeUnblocked(millis(10))).containsExactly(QUEUE);
+        assertThat(turns.untilNext(millis(10))).isNull();
+    }
+
+    @Test
     void many_blocked_groups_are_visited_in_parts_that_take_a_fifth_of_the_time() {
         inVain(new Turns(List.of(), "m", 0, 1_000, null, false, false), 10);
         assertThat(turns.untilNext(millis(10))).isEqualTo(Duration.ofMillis(4));
         assertThat(turns.takeUnblocked(millis(14))).containsExactly(QUEUE);
         inVain(new Turns(List.of(), "t", 0, 1_000, null, false, false), 20);
         assertThat(turns.untilNext(millis(20))).isEqualTo(Duration.ofMillis(4));
+    }
+
+    @Test
+    void groups_whose_jobs_are_not_due_are_visited_in_parts_too() {
+        inVain(new Turns(List.of(), "m", 0, 0, null, false, false), 10);
+        assertThat(turns.untilNext(millis(10))).isEqualTo(Duration.ofMillis(4));
+        assertThat(turns.next(QUEUE, HANDLER).group()).isEqualTo("m");
     }
 
     @Test
