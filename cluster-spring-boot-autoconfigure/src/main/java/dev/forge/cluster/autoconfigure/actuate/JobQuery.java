@@ -32,7 +32,6 @@ record JobQuery(
         @Nullable String finishedFrom,
         @Nullable String finishedBefore) {
 
-    /** @throws InvalidEndpointRequestException if a parameter is invalid */
     /** Returns the words of a list. An empty one is no condition, and a condition was meant. */
     private static Stream<String> words(String parameter, String list) {
         return Stream.of(list.split(",", -1)).map(String::strip).peek(word -> {
@@ -42,6 +41,7 @@ record JobQuery(
         });
     }
 
+    /** @throws InvalidEndpointRequestException if a parameter is invalid */
     JobFilter filter() {
         JobFilter filter = JobFilter.all();
         if (name != null) {

@@ -276,12 +276,14 @@ class JobDemandTests extends JobFixture {
         assertThat(new Total("default", 4, entries).timeToDrain())
                 .as("one at a time")
                 .isEqualTo(Duration.ofSeconds(100));
-        entries.add(waiting(9, 0, 0, 4, 1, null));
+        entries.add(waiting(9, 0, 0, 0, 1, null));
         assertThat(new Total("default", 4, entries).timeToDrain())
-                .as("held back")
+                .as("no handler")
                 .isEqualTo(Duration.ofSeconds(100));
-        entries.add(waiting(9, 9, 0, 4, 1, null));
-        assertThat(new Total("default", 4, entries).timeToDrain()).as("unknown").isNull();
+        entries.add(waiting(9, 0, 0, 4, 1, second));
+        assertThat(new Total("default", 4, entries).timeToDrain())
+                .as("a rate allows no start now")
+                .isNull();
         assertThat(new Total("default", 0, List.of()).timeToDrain()).isZero();
     }
 }

@@ -55,7 +55,6 @@ record JobWalk(String from, String id, String matched, List<Column> order) {
             this.java = java;
         }
 
-        /** @throws RuntimeException if the text is no such value */
         /** @throws RuntimeException if the text is no value that the database may have returned */
         void requireStorable(String text) {
             Object value = parse(text);
@@ -71,6 +70,7 @@ record JobWalk(String from, String id, String matched, List<Column> order) {
             }
         }
 
+        /** @throws RuntimeException if the text is no such value */
         Object parse(String text) {
             return switch (this) {
                 case ID -> UUID.fromString(text);
