@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.job.store.JobBatchStore;
+import dev.forge.cluster.internal.job.store.JobBatchStore.CancelledJob;
 import dev.forge.cluster.internal.job.store.JobBatchStore.Changed;
 import dev.forge.cluster.internal.job.store.JobBatchStore.Slice;
 import dev.forge.cluster.internal.job.store.JobStore;
@@ -44,8 +45,8 @@ final class JobBatchKeeper {
         /** Called if jobs are pending again. */
         void announce(JobPriority priority);
 
-        /** Called for jobs that were cancelled, so that their handlers are stopped. */
-        void announceCancelled(UUID job);
+        /** Called for a job that was cancelled. */
+        void cancelled(CancelledJob job);
     }
 
     JobBatchKeeper(Node node, JobBatchStore batches, JobStore jobs, Announcer announcer) {
@@ -69,13 +70,14 @@ final class JobBatchKeeper {
     void sweep() {
         Slice unended = batches.unended(lastUnended, MOST_CHECKED);
         Slice unsuccessful = batches.unsuccessful(lastUnsuccessful, MOST_UNSUCCESSFUL_CHECKED);
+        // Before the check: if it fails, the next sweep must get to the other batches nevertheless.
+        lastUnended = unended.last();
+        lastUnsuccessful = unsuccessful.last();
         var all = new ArrayList<>(unended.ids());
         all.addAll(unsuccessful.ids());
         if (!all.isEmpty()) {
             check(all);
         }
-        lastUnended = unended.last();
-        lastUnsuccessful = unsuccessful.last();
     }
 
     private void check(List<UUID> ids) {
@@ -108,8 +110,8 @@ final class JobBatchKeeper {
         long began = node.nanos();
         int changed;
         do {
-            List<UUID> cancelled = batches.cancelJobs(requested, MOST_CHANGED);
-            cancelled.forEach(announcer::announceCancelled);
+            List<CancelledJob> cancelled = batches.cancelJobs(requested, MOST_CHANGED);
+            cancelled.forEach(announcer::cancelled);
             int retried = batches.retryJobs(requested, MOST_CHANGED);
             if (retried > 0) {
                 announcer.announce(JobPriority.NORMAL);

@@ -68,11 +68,12 @@ final class JobDependencyKeeper {
     /** Decides about the next jobs that wait. */
     void sweep() {
         List<UUID> next = dependencies.next(last, MOST_CHECKED);
+        // Before the decision: if it fails, the next sweep must get to the other jobs nevertheless.
+        last = next.size() < MOST_CHECKED ? null : next.get(next.size() - 1);
         if (!next.isEmpty()) {
             FollowUps.apart(next, this::decide);
             dependencies.forgetOthers(next);
         }
-        last = next.size() < MOST_CHECKED ? null : next.get(next.size() - 1);
     }
 
     private void decide(List<UUID> ids) {

@@ -538,8 +538,11 @@ public final class JobEngine implements NodeComponent {
         }
 
         @Override
-        public void announceCancelled(UUID job) {
-            JobEngine.this.announceCancelled(job);
+        public void cancelled(JobBatchStore.CancelledJob job) {
+            dependencies.ended(job.id());
+            if (job.held()) {
+                announceCancelled(job.id());
+            }
         }
     }
 }

@@ -274,8 +274,15 @@ public final class JobBatchStore {
                 .list();
     }
 
+    /**
+     * A job that was cancelled.
+     *
+     * @param held whether a node held it
+     */
+    public record CancelledJob(UUID id, boolean held) {}
+
     /** Cancels jobs of those of these batches that were cancelled, up to the limit; returns the jobs. Skips locked rows. */
-    public List<UUID> cancelJobs(Collection<UUID> ids, int limit) {
+    public List<CancelledJob> cancelJobs(Collection<UUID> ids, int limit) {
         return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs
                 SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL,
@@ -285,11 +292,11 @@ public final class JobBatchStore {
                     CROSS JOIN LATERAL (SELECT j.id %1$s AND j.status IN %2$s %3$s LIMIT :limit FOR UPDATE SKIP LOCKED) AS m
                     WHERE b.id = ANY (:ids::uuid[]) AND b.cancelled_at IS NOT NULL AND b.ended_at IS NULL
                     LIMIT :limit))
-                RETURNING id
+                RETURNING id, worker_id IS NOT NULL
                 """.formatted(jobsIn(ACTIVE), JobRows.ACTIVE, inOrder())))
                 .param("limit", limit)
                 .param("ids", ids.toArray(UUID[]::new))
-                .query((row, n) -> row.getObject(1, UUID.class))
+                .query((row, n) -> new CancelledJob(row.getObject(1, UUID.class), row.getBoolean(2)))
                 .list();
     }
 
