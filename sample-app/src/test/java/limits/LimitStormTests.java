@@ -241,7 +241,7 @@ class LimitStormTests {
         // Hinted groups are not visited before they are locked, so nothing but the exact count keeps the limit.
         return database.jdbc().sql("""
                 WITH picked AS MATERIALIZED (
-                    SELECT unnest(p.ids) AS id FROM forge_pick_jobs(:node, 'one', '{one}', 'one', '', 50, true, 1, '', 0, '{g}') AS p)
+                    SELECT unnest(p.ids) AS id FROM forge_pick_jobs(:node, 'one', '{one}', 'one', '', 50, true, 1, '-infinity', '', 0, '{g}') AS p)
                 UPDATE forge_jobs SET status = 'running', claim_epoch = claim_epoch + 1, worker_id = :node
                 WHERE id IN (SELECT id FROM picked)
                 """).param("node", node).update();

@@ -16,6 +16,7 @@ import dev.forge.cluster.internal.job.store.JobClaimStore.Turn;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Turns;
 import dev.forge.cluster.internal.job.store.JobFinishStore;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
+import dev.forge.cluster.internal.job.store.JobQueueStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.store.JobWaitReports;
 import dev.forge.cluster.job.ClusterJob;
@@ -209,7 +210,7 @@ final class GroupsPart implements Part {
         double claim() {
             var claiming = new Claiming(node, K, Ours.SLOTS, 10, Duration.ofSeconds(60));
             long start = System.nanoTime();
-            Turns turns = claims.claimInTurns(QUEUE, next, claiming);
+            Turns turns = claims.claimInTurns(QUEUE, JobQueueStore.UNMARKED, next, claiming);
             double millis = (System.nanoTime() - start) / 1e6;
             if (turns.jobs().size() != K) {
                 throw new IllegalStateException(

@@ -370,8 +370,9 @@ CREATE INDEX forge_jobs_due ON forge_jobs
 CREATE INDEX forge_jobs_turns ON forge_jobs (name, coalesce(worker_capability, ''), priority, job_group, scheduled_at, id)
     WHERE job_group IS NOT NULL AND status = 'pending' AND waits_for IS NULL;
 -- Jobs of a group in the order in which they were enqueued, the active ones apart: the first of them decides in an ordered group.
+-- The condition is one that statements must repeat, so that none reads it to count the jobs that nodes hold.
 CREATE INDEX forge_jobs_grouped ON forge_jobs
-    (job_group, name, (status IN ('pending', 'claimed', 'running')), created_at, id) WHERE job_group IS NOT NULL;
+    (job_group, name, (status IN ('pending', 'claimed', 'running')), created_at, id) WHERE job_group <> '';
 -- Jobs that nodes hold. By name and group, because limits count them. Without the lease, so that renewals stay heap-only; the
 -- sweeper scans this small index completely.
 CREATE INDEX forge_jobs_held ON forge_jobs (name, job_group, worker_id) WHERE status IN ('claimed', 'running');
@@ -547,7 +548,7 @@ COMMENT ON COLUMN forge_job_batches.retry_up_to IS
     'Nodes are retrying the jobs that failed before this time. NULL: no retry was requested, or all jobs have been retried.';
 COMMENT ON COLUMN forge_job_batches.retried_at IS 'Time of the last request to retry failed jobs. NULL: there was none.';
 
--- Rows are only added, so that transactions which add jobs to the same batch do not wait for each other.
+-- Transactions that add jobs only add rows, so that they do not wait for each other. The leader adds up the rows of a batch now and then.
 CREATE TABLE forge_job_batch_parts (
     batch_id  uuid NOT NULL,
     jobs      int NOT NULL DEFAULT 0,
@@ -642,8 +643,14 @@ BEGIN
             is_first boolean;
             running uuid;
             result uuid;
+            tries int := 0;
         BEGIN
             LOOP
+                tries := tries + 1;
+                IF tries > 1000 THEN
+                    RAISE EXCEPTION 'job %%: the active job with the unique key %% changed again and again, or its row is inconsistent',
+                        quote_literal(new_name), quote_literal(new_key) USING ERRCODE = 'serialization_failure';
+                END IF;
                 IF overwrites THEN
                     -- A job that waits for another one comes first: that other one may be pending again.
                     FOREACH is_first IN ARRAY ARRAY[false, true] LOOP
@@ -813,17 +820,20 @@ COMMENT ON COLUMN forge_job_group_locks.number IS 'Last 12 bits of a hash of han
 -- Limits are exact because the jobs of a group are counted by a statement that begins after its lock was taken, and so sees
 -- what earlier holders of the lock have claimed. There is no counter that could leak.
 -- The settings make sure that a plan from the time when the table was empty suits a large one, too.
+-- No pending job of the queue is older than since. The index tells so without a look at the rows of the jobs that have ended, whose
+-- entries an old snapshot keeps.
 DO $create$
 BEGIN
     EXECUTE pg_catalog.format($function$
         CREATE FUNCTION forge_pick_jobs(
             node uuid, handler text, names text[], queue text, capability text, priority int, grouped boolean, most int,
-            after_group text, credit int, hinted text[],
+            since timestamptz, after_group text, credit int, hinted text[],
             OUT ids uuid[], OUT last_group text, OUT last_credit int, OUT blocked int, OUT wait_millis bigint, OUT contended boolean,
             OUT complete boolean)
         LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off
-        -- What is switched off costs so much in the eyes of the planner that it would compile the plan.
-        SET enable_sort = off SET jit = off AS $forge_pick_jobs$
+        -- What is switched off costs so much in the eyes of the planner that it would compile the plan. Planning takes longer than
+        -- the rest: the plans are kept, and no index but the right one suits any of the statements.
+        SET enable_sort = off SET jit = off SET plan_cache_mode = force_generic_plan AS $forge_pick_jobs$
         #variable_conflict use_variable
         DECLARE
             most_visited CONSTANT int := 1000;
@@ -885,7 +895,7 @@ BEGIN
                     WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = queue
                       AND coalesce(j.worker_capability, '') = capability
                       AND (j.priority * 2 + CASE WHEN j.job_group IS NULL THEN 1 ELSE 0 END) = priority * 2 + 1
-                      AND j.scheduled_at <= now() AND j.claim_epoch < 1000000000000000000
+                      AND j.scheduled_at BETWEEN since AND now() AND j.claim_epoch < 1000000000000000000
                       AND EXISTS (SELECT FROM %1$I.forge_nodes n WHERE n.id = node AND n.status = 'active')
                       AND NOT EXISTS (SELECT FROM %1$I.forge_job_pauses p WHERE p.name = queue)
                     ORDER BY j.scheduled_at, j.id LIMIT most FOR UPDATE SKIP LOCKED);
@@ -914,7 +924,7 @@ BEGIN
                                FROM unnest(names) AS n (name)
                                CROSS JOIN LATERAL (
                                    SELECT j.* FROM %1$I.forge_jobs j
-                                   WHERE j.job_group = h.job_group AND j.name = n.name
+                                   WHERE j.job_group = h.job_group AND j.job_group <> '' AND j.name = n.name
                                      AND j.status IN ('pending', 'claimed', 'running') AND j.waits_for IS NULL
                                    ORDER BY j.created_at, j.id LIMIT 1) AS f
                                ORDER BY f.created_at, f.id LIMIT 1)) AS eligible
@@ -922,13 +932,13 @@ BEGIN
                         (SELECT j.job_group, j.scheduled_at, w.wrapped FROM %1$I.forge_jobs j
                          WHERE j.job_group IS NOT NULL AND j.status = 'pending' AND j.waits_for IS NULL AND j.name = queue
                            AND coalesce(j.worker_capability, '') = capability AND j.priority = priority
-                           AND j.job_group > w.job_group
+                           AND j.job_group > w.job_group AND j.scheduled_at >= since
                          ORDER BY j.job_group, j.scheduled_at, j.id LIMIT 1)
                         UNION ALL
                         (SELECT j.job_group, j.scheduled_at, true FROM %1$I.forge_jobs j
                          WHERE j.job_group IS NOT NULL AND j.status = 'pending' AND j.waits_for IS NULL AND j.name = queue
                            AND coalesce(j.worker_capability, '') = capability AND j.priority = priority
-                           AND NOT w.wrapped
+                           AND NOT w.wrapped AND j.scheduled_at >= since
                          ORDER BY j.job_group, j.scheduled_at, j.id LIMIT 1)
                         LIMIT 1) AS h
                     LEFT JOIN LATERAL (
@@ -936,7 +946,9 @@ BEGIN
                                - spacing * (l.group_burst - 1) AS ready_at
                         FROM %1$I.forge_job_rates s
                         WHERE spacing IS NOT NULL AND s.name = handler AND s.job_group = h.job_group) AS r ON true
-                    WHERE NOT h.wrapped OR h.job_group <= after_group COLLATE "C") AS g
+                    WHERE NOT h.wrapped OR h.job_group <= after_group COLLATE "C"
+                    -- Otherwise PostgreSQL would find out twice what is eligible.
+                    OFFSET 0) AS g
                 WHERE w.found < most AND w.visited < most_visited
             )
             SELECT coalesce(array_agg(w.job_group ORDER BY w.visited) FILTER (WHERE w.eligible), '{}'),
@@ -1010,8 +1022,8 @@ BEGIN
                     FROM unnest(names) AS n (name)
                     CROSS JOIN LATERAL (
                         SELECT j.scheduled_at, j.created_at, j.id FROM %1$I.forge_jobs j
-                        WHERE j.job_group = g.job_group AND j.name = n.name AND j.status IN ('pending', 'claimed', 'running')
-                          AND j.waits_for IS NULL
+                        WHERE j.job_group = g.job_group AND j.job_group <> '' AND j.name = n.name
+                          AND j.status IN ('pending', 'claimed', 'running') AND j.waits_for IS NULL
                         ORDER BY j.created_at, j.id LIMIT 1) AS a
                     WHERE l.ordered
                     ORDER BY a.created_at, a.id LIMIT 1) AS f ON true
@@ -1031,7 +1043,7 @@ BEGIN
                     SELECT j.id, j.scheduled_at FROM %1$I.forge_jobs j
                     WHERE j.job_group IS NOT NULL AND j.status = 'pending' AND j.waits_for IS NULL AND j.name = queue
                       AND coalesce(j.worker_capability, '') = capability AND j.priority = priority
-                      AND j.job_group = s.job_group AND j.scheduled_at <= now() AND j.claim_epoch < 1000000000000000000
+                      AND j.job_group = s.job_group AND j.scheduled_at BETWEEN since AND now() AND j.claim_epoch < 1000000000000000000
                       AND EXISTS (SELECT FROM %1$I.forge_nodes n WHERE n.id = node AND n.status = 'active')
                       AND NOT EXISTS (SELECT FROM %1$I.forge_job_pauses p WHERE p.name = queue)
                       AND (j.scheduled_at, j.id)
@@ -1060,7 +1072,7 @@ BEGIN
     $function$, pg_catalog.current_schema());
 END
 $create$;
-COMMENT ON FUNCTION forge_pick_jobs(uuid, text, text[], text, text, int, boolean, int, text, int, text[]) IS
+COMMENT ON FUNCTION forge_pick_jobs(uuid, text, text[], text, text, int, boolean, int, timestamptz, text, int, text[]) IS
     'Locks pending jobs that may start now according to their limits; groups take turns. For the nodes of the cluster, which claim these jobs in the same statement.';
 
 -- Crons ------------------------------------------------------------------------------------------------------------------------------

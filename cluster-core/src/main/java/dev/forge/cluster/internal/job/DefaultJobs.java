@@ -21,6 +21,7 @@ import dev.forge.cluster.internal.job.store.JobSearchReports;
 import dev.forge.cluster.internal.job.store.JobStore;
 import dev.forge.cluster.internal.job.store.JobStore.Cancelled;
 import dev.forge.cluster.internal.job.store.JobStore.NewJob;
+import dev.forge.cluster.internal.job.store.JobSuccessorStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
@@ -72,7 +73,7 @@ public final class DefaultJobs implements Jobs {
     private final JobHandlers handlers;
     private final DataSource application;
     private final JobStore inCallersTransaction;
-    private final JobStore control;
+    private final JobSuccessorStore successors;
     private final JobReports reports;
     private final JobListReports lists;
     private final JobSearchReports search;
@@ -114,7 +115,7 @@ public final class DefaultJobs implements Jobs {
         var bulkStore = new JobBulkStore(schema, application);
         this.bulk = new BulkJobs(search, bulkStore, handlers, engine, node::nanos);
         this.exports = new JobExports(search, bulkStore, dependencies.engine.maxBytes());
-        this.control = new JobStore(schema, dependencies.control);
+        this.successors = new JobSuccessorStore(schema, dependencies.control);
         this.keeping = new JobKeeping(schema, dependencies.control);
         this.limits = new JobLimitStore(schema, dependencies.control);
         this.names = new RegisteredJobNames(node, handlers, dependencies.control);
@@ -312,7 +313,7 @@ public final class DefaultJobs implements Jobs {
         AfterCommit.run(() -> {
             if (cancelled.hasKey()) {
                 // The caller's transaction may not have seen its successor.
-                JobEnqueuer.freeAfterCommit(() -> control.freeSuccessorOf(id));
+                JobEnqueuer.freeAfterCommit(() -> successors.freeSuccessorsOf(id));
                 engine.announce(JobPriority.NORMAL);
             }
             engine.cancelled(id, cancelled.batch());

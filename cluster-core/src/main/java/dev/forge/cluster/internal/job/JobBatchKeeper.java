@@ -6,7 +6,7 @@ import dev.forge.cluster.internal.job.store.JobBatchStore;
 import dev.forge.cluster.internal.job.store.JobBatchStore.CancelledJob;
 import dev.forge.cluster.internal.job.store.JobBatchStore.Changed;
 import dev.forge.cluster.internal.job.store.JobBatchStore.Slice;
-import dev.forge.cluster.internal.job.store.JobStore;
+import dev.forge.cluster.internal.job.store.JobSuccessorStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.job.JobPriority;
@@ -31,9 +31,11 @@ final class JobBatchKeeper {
     /** How many jobs one statement cancels or retries. */
     private static final int MOST_CHANGED = 1_000;
 
+    private static final int MOST_ADDED_UP = 10_000;
+
     private final Node node;
     private final JobBatchStore batches;
-    private final JobStore jobs;
+    private final JobSuccessorStore successors;
     private final Announcer announcer;
     private final FollowUps followUps;
     private @Nullable UUID lastUnended;
@@ -49,10 +51,10 @@ final class JobBatchKeeper {
         void cancelled(CancelledJob job);
     }
 
-    JobBatchKeeper(Node node, JobBatchStore batches, JobStore jobs, Announcer announcer) {
+    JobBatchKeeper(Node node, JobBatchStore batches, JobSuccessorStore successors, Announcer announcer) {
         this.node = node;
         this.batches = batches;
-        this.jobs = jobs;
+        this.successors = successors;
         this.announcer = announcer;
         this.followUps = new FollowUps("check-batches", node, this::check);
     }
@@ -77,7 +79,16 @@ final class JobBatchKeeper {
         all.addAll(unsuccessful.ids());
         if (!all.isEmpty()) {
             check(all);
+            addUp(all);
         }
+    }
+
+    private void addUp(List<UUID> ids) {
+        long began = node.nanos();
+        int replaced;
+        do {
+            replaced = batches.addUp(ids, MOST_ADDED_UP);
+        } while (replaced == MOST_ADDED_UP && node.nanos() - began < LONGEST_CHANGE.toNanos());
     }
 
     private void check(List<UUID> ids) {
@@ -89,7 +100,7 @@ final class JobBatchKeeper {
         int released = 0;
         for (Changed change : batches.settle(ids)) {
             // A run of a workflow may have begun to wait while the statement could not see that.
-            released += change.released() + jobs.freeSuccessorOf(change.id());
+            released += change.released() + successors.freeSuccessorsOf(change.id());
             UUID parent = change.parent();
             if (parent != null) {
                 changed(parent);

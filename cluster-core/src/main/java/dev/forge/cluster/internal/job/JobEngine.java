@@ -129,7 +129,7 @@ public final class JobEngine implements NodeComponent {
         this.notifications = new Notifications(channel::send);
         this.housekeeping = new JobHousekeeping(node, settings.keeping(), handlers);
         this.interceptors = dependencies.interceptors;
-        this.sweeper = new JobSweeper(node, settings, dependencies.monitor, stores.jobs(), stores.recoveries());
+        this.sweeper = new JobSweeper(node, settings, dependencies.monitor, stores.successors(), stores.recoveries());
         this.working = isWorker();
         var lanes = new LaneSelections(node, settings, handlers);
         List<Lane.Selection> selections = new ArrayList<>();
@@ -151,7 +151,7 @@ public final class JobEngine implements NodeComponent {
         this.stuckHandlers = worker == null ? new StuckHandlers(node::nanos) : worker.stuckHandlers();
         this.announcements = new JobAnnouncements(node, channel, dependencies.coordinator, this::wakeWorker);
         this.batches =
-                new JobBatchKeeper(node, new JobBatchStore(schema, control), stores.jobs(), new BatchAnnouncer());
+                new JobBatchKeeper(node, new JobBatchStore(schema, control), stores.successors(), new BatchAnnouncer());
         this.dependencies = new JobDependencyKeeper(
                 node, new JobDependencyStore(schema, control), () -> announce(JobPriority.NORMAL), batches::changed);
     }

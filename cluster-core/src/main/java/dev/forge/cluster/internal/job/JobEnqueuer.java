@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.store.JobBatchReports;
 import dev.forge.cluster.internal.job.store.JobStore;
 import dev.forge.cluster.internal.job.store.JobStore.NewJob;
+import dev.forge.cluster.internal.job.store.JobSuccessorStore;
 import dev.forge.cluster.internal.job.store.UniqueJobStore;
 import dev.forge.cluster.internal.job.store.UniqueJobStore.UniqueJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -50,7 +51,7 @@ final class JobEnqueuer {
     private final UniqueJobStore uniqueInCallersTransaction;
     private final JobBatchReports batches;
     private final TransactionOperations ownTransaction;
-    private final JobStore control;
+    private final JobSuccessorStore successors;
 
     JobEnqueuer(
             JobEngine engine,
@@ -65,7 +66,7 @@ final class JobEnqueuer {
         this.uniqueInCallersTransaction = new UniqueJobStore(schema, dependencies.application());
         this.batches = new JobBatchReports(schema, dependencies.application());
         this.ownTransaction = inCallersTransaction.transaction();
-        this.control = new JobStore(schema, dependencies.control());
+        this.successors = new JobSuccessorStore(schema, dependencies.control());
     }
 
     /** A job to enqueue. */
@@ -231,9 +232,9 @@ final class JobEnqueuer {
 
     private void free(List<UUID> perhapsSuccessors) {
         if (perhapsSuccessors.size() == 1) {
-            control.freeSuccessor(perhapsSuccessors.get(0));
+            successors.free(perhapsSuccessors.get(0));
         } else {
-            control.freeSuccessors(perhapsSuccessors);
+            successors.free(perhapsSuccessors);
         }
     }
 

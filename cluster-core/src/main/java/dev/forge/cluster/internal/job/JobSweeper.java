@@ -6,7 +6,9 @@ import dev.forge.cluster.internal.database.TransientFailure;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore.Recovered;
-import dev.forge.cluster.internal.job.store.JobStore;
+import dev.forge.cluster.internal.job.store.JobSuccessorStore;
+import dev.forge.cluster.internal.job.store.JobSuccessorStore.Freed;
+import dev.forge.cluster.internal.job.store.JobSuccessorStore.Place;
 import dev.forge.cluster.internal.job.worker.WorkerSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
@@ -50,7 +52,7 @@ final class JobSweeper {
     private final Node node;
     private final WorkerSettings settings;
     private final JobMonitor monitor;
-    private final JobStore jobs;
+    private final JobSuccessorStore successors;
     private final JobRecoveryStore recoveries;
 
     private volatile long graceUntil;
@@ -60,14 +62,22 @@ final class JobSweeper {
     /** How far the database's clock was ahead of this node's monotonic one at the last sweep. */
     private @Nullable Duration clockOffset;
 
+    /** The last waiting job that was checked. */
+    private @Nullable Place lastSuccessor;
+
     /** Whether a row that cannot be written has been logged. */
     private volatile boolean failureReported;
 
-    JobSweeper(Node node, WorkerSettings settings, JobMonitor monitor, JobStore jobs, JobRecoveryStore recoveries) {
+    JobSweeper(
+            Node node,
+            WorkerSettings settings,
+            JobMonitor monitor,
+            JobSuccessorStore successors,
+            JobRecoveryStore recoveries) {
         this.node = node;
         this.settings = settings;
         this.monitor = monitor;
-        this.jobs = jobs;
+        this.successors = successors;
         this.recoveries = recoveries;
     }
 
@@ -108,7 +118,9 @@ final class JobSweeper {
         if (!recovered.isEmpty()) {
             onPending.run();
         }
-        if (jobs.freeSuccessors() > 0) {
+        Freed freed = successors.freeNext(lastSuccessor);
+        lastSuccessor = freed.last();
+        if (freed.jobs() > 0) {
             onPending.run();
         }
     }

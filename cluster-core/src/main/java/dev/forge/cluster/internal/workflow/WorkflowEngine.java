@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.job.handler.RecordedOutcome;
 import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.job.store.JobStore;
 import dev.forge.cluster.internal.job.store.JobStore.NewJob;
+import dev.forge.cluster.internal.job.store.JobSuccessorStore;
 import dev.forge.cluster.internal.job.worker.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
@@ -89,6 +90,7 @@ public final class WorkflowEngine implements NodeComponent {
     private final PurgeBatch purge;
     private final WorkflowWatch watch;
     private final JobStore jobStore;
+    private final JobSuccessorStore successors;
     private final JobReports jobReports;
     private final PayloadJson json;
     private final JobIds ids;
@@ -126,6 +128,7 @@ public final class WorkflowEngine implements NodeComponent {
         this.purge = new PurgeBatch("ended runs of workflows", PURGE_BATCH, node::nanos);
         this.watch = new WorkflowWatch(node, jobEngine, keeping, settings.strandedCheck(), versions::all);
         this.jobStore = new JobStore(schema, application);
+        this.successors = new JobSuccessorStore(schema, application);
         this.jobReports = new JobReports(schema, application);
         this.json = new PayloadJson(
                 resources.jobs.engine().codec(), resources.jobs.engine().maxBytes());
@@ -318,7 +321,7 @@ public final class WorkflowEngine implements NodeComponent {
     /** Lets the run continue that waits for this one. */
     void freeParent(UUID run) {
         try {
-            jobStore.freeSuccessorOf(run);
+            successors.freeSuccessorsOf(run);
         } catch (DataAccessException e) {
             log.debug("Workflow run {}: could not free the run that waits for it; the sweeper will", run, e);
         }

@@ -341,6 +341,39 @@ public final class JobBatchStore {
                 .list();
     }
 
+    /** From how many rows of {@code forge_job_batch_parts} on the rows of a batch are added up. */
+    static final int MANY_PARTS = 100;
+
+    /**
+     * Adds up the numbers of those of these batches that have many, so that reading them stays cheap; returns how many rows it
+     * replaced, up to the limit. Skips locked rows.
+     */
+    public int addUp(Collection<UUID> ids, int limit) {
+        return client.sql(schema.sql("""
+                WITH batch AS MATERIALIZED (
+                    -- The lock keeps the batch from being deleted without the new rows.
+                    SELECT b.id FROM ~.forge_job_batches b
+                    WHERE b.id = ANY (:ids::uuid[])
+                      AND EXISTS (SELECT FROM ~.forge_job_batch_parts p WHERE p.batch_id = b.id OFFSET %d)
+                    FOR KEY SHARE SKIP LOCKED
+                ), part AS (
+                    DELETE FROM ~.forge_job_batch_parts WHERE ctid = ANY (ARRAY(
+                        SELECT p.ctid FROM batch b CROSS JOIN LATERAL (
+                            SELECT p.ctid FROM ~.forge_job_batch_parts p WHERE p.batch_id = b.id
+                            LIMIT :limit FOR UPDATE SKIP LOCKED) AS p
+                        LIMIT :limit))
+                    RETURNING batch_id, jobs, failed, cancelled
+                ), sum AS (
+                    INSERT INTO ~.forge_job_batch_parts (batch_id, jobs, failed, cancelled)
+                    SELECT p.batch_id, sum(p.jobs), sum(p.failed), sum(p.cancelled) FROM part p GROUP BY p.batch_id, p.jobs = 0)
+                SELECT count(*) FROM part
+                """.formatted(MANY_PARTS)))
+                .param("ids", ids.toArray(UUID[]::new))
+                .param("limit", limit)
+                .query(Integer.class)
+                .single();
+    }
+
     /**
      * Deletes batches that ended, or were retried, longer ago than the retention, up to the limit; not while they are part of another
      * one.

@@ -208,7 +208,7 @@ public final class JobClaimStore {
     /** Picks jobs of the groups whose turn it is. The function has locked them. */
     private static final String IN_TURNS = """
             WITH turn AS MATERIALIZED (
-                SELECT * FROM ~.forge_pick_jobs(?, ?, ?::text[], ?, ?, ?, ?, ?, ?, ?, ?::text[])),
+                SELECT * FROM ~.forge_pick_jobs(?, ?, ?::text[], ?, ?, ?, ?, ?, ?, ?, ?, ?::text[])),
             picked AS MATERIALIZED (SELECT ARRAY(
                 SELECT id FROM (
                     SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM (
@@ -361,8 +361,11 @@ public final class JobClaimStore {
     /**
      * Claims due jobs of a queue that has groups or a limit, if this node is active: groups take turns, and limits are observed.
      * Skips groups and rows that other nodes are claiming.
+     *
+     * @param mark jobs before its time are not read, so that a claim does not read all the dead index entries that an old snapshot
+     *     keeps
      */
-    public Turns claimInTurns(Queue queue, Turn turn, Claiming claiming) {
+    public Turns claimInTurns(Queue queue, Mark mark, Turn turn, Claiming claiming) {
         var claimed = new ClaimedRows(queue);
         Turns[] turns = new Turns[1];
         jdbc.query(
@@ -377,10 +380,11 @@ public final class JobClaimStore {
                     statement.setInt(6, queue.priority());
                     statement.setBoolean(7, queue.grouped());
                     statement.setInt(8, claiming.limit);
-                    statement.setString(9, turn.group);
-                    statement.setInt(10, turn.credit);
-                    statement.setArray(11, connection.createArrayOf("text", turn.ended.toArray()));
-                    claiming.bind(statement, 12);
+                    statement.setObject(9, mark.scheduledAt().atOffset(ZoneOffset.UTC));
+                    statement.setString(10, turn.group);
+                    statement.setInt(11, turn.credit);
+                    statement.setArray(12, connection.createArrayOf("text", turn.ended.toArray()));
+                    claiming.bind(statement, 13);
                     return statement;
                 },
                 row -> {

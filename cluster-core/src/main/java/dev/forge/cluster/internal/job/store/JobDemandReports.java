@@ -261,7 +261,7 @@ public final class JobDemandReports {
                                     AND (NOT l.ordered OR (
                                         SELECT f.status = 'pending' AND f.scheduled_at <= now() AND f.waits_for IS NULL
                                         FROM ~.forge_jobs f
-                                        WHERE f.job_group = g.job_group AND f.name = d.name AND f.status IN %3$s
+                                        WHERE f.job_group = g.job_group AND f.job_group <> '' AND f.name = d.name AND f.status IN %3$s
                                           AND f.waits_for IS NULL
                                         ORDER BY f.created_at, f.id LIMIT 1))
                                   LIMIT (SELECT %4$d)) AS few

@@ -222,7 +222,7 @@ public final class JobLimitReports {
                 FROM unnest(:names::text[]) AS n (name)
                 CROSS JOIN LATERAL (
                     SELECT j.created_at, j.id FROM ~.forge_jobs j
-                    WHERE j.job_group = :group AND j.name = n.name AND j.status IN %s AND j.waits_for IS NULL
+                    WHERE j.job_group = :group AND j.job_group <> '' AND j.name = n.name AND j.status IN %s AND j.waits_for IS NULL
                     ORDER BY j.created_at, j.id LIMIT 1) AS first
                 ORDER BY first.created_at, first.id LIMIT 1
                 """.formatted(JobRows.ACTIVE)))

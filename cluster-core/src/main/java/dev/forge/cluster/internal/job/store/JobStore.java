@@ -6,7 +6,6 @@ import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.UniquePolicy;
@@ -18,14 +17,13 @@ import java.sql.Types;
 import java.time.Instant;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.dao.DataAccessException;
+import org.springframework.dao.ConcurrencyFailureException;
 import org.springframework.dao.DuplicateKeyException;
 import org.springframework.jdbc.core.ConnectionCallback;
 import org.springframework.jdbc.core.JdbcTemplate;
@@ -41,6 +39,9 @@ import org.springframework.transaction.support.TransactionTemplate;
 public final class JobStore {
 
     private static final String UNIQUE_VIOLATION = "23505";
+
+    /** How often a job is inserted or replaced at most while others end or claim the job that has its key. */
+    private static final int MOST_TRIES = 1_000;
 
     /** The largest size that {@code body_bytes} may have. */
     private static final int MOST_BYTES = 1_000_000_000;
@@ -268,7 +269,7 @@ public final class JobStore {
 
     /** Inserts a job unless an active job has its key; returns the id of the active job with that key. */
     public UUID insertUnique(NewJob job, String key, UniquePolicy policy) {
-        while (true) {
+        for (int i = 0; i < MOST_TRIES; i++) {
             UUID id = switch (policy) {
                 case KEEP -> insertOrFind(job, key);
                 case REPLACE -> replace(job, key);
@@ -278,6 +279,9 @@ public final class JobStore {
             }
             // The job that had the key has ended in the meantime.
         }
+        throw new ConcurrencyFailureException(
+                "Job '%s': the active job with the unique key '%s' changed again and again, or its row is inconsistent."
+                        .formatted(job.name, key));
     }
 
     /**
@@ -377,98 +381,6 @@ public final class JobStore {
         if (!job.tags.isEmpty()) {
             statement.setArray(14, statement.getConnection().createArrayOf("text", job.tags.toArray()));
         }
-    }
-
-    // Successors --------------------------------------------------------------------------------------------
-
-    /**
-     * Releases successors whose predecessor ended while they were being enqueued. Releases at most a thousand and skips locked
-     * rows; the next sweep releases the others.
-     */
-    public int freeSuccessors() {
-        try {
-            return free("AND w.id = ANY (ARRAY(%s LIMIT 1000 FOR UPDATE OF w SKIP LOCKED))".formatted(RELEASABLE))
-                    .update();
-        } catch (DataAccessException e) {
-            if (!isOfOneKey(e)) {
-                throw e;
-            }
-            return freeSuccessorsSeparately();
-        }
-    }
-
-    /**
-     * Releases successors one by one: an open transaction of another session has inserted a job with the key of one of them.
-     * The order is random, so that the keys that are blocked now do not hold up the same successors in every sweep.
-     */
-    private int freeSuccessorsSeparately() {
-        int freed = 0;
-        int blocked = 0;
-        List<UUID> releasable = client.sql(schema.sql(
-                        "SELECT id FROM (%s LIMIT 10000) AS w ORDER BY random() LIMIT 1000".formatted(RELEASABLE)))
-                .query((row, n) -> row.getObject(1, UUID.class))
-                .list();
-        for (UUID successor : releasable) {
-            try {
-                freed += freeSuccessor(successor);
-            } catch (DataAccessException e) {
-                if (!isOfOneKey(e)) {
-                    throw e;
-                }
-                if (++blocked == MOST_BLOCKED_KEYS) {
-                    break;
-                }
-            }
-        }
-        return freed;
-    }
-
-    /** Behind a transaction pooler there is no lock timeout; the driver cancels the statement. */
-    private static boolean isOfOneKey(DataAccessException failure) {
-        return StatementFailure.isLocked(failure)
-                || StatementFailure.isTimeout(failure)
-                || StatementFailure.isOfRow(failure);
-    }
-
-    /** Each blocked key costs a timeout. */
-    private static final int MOST_BLOCKED_KEYS = 3;
-
-    /** The condition that job {@code w} waits for nothing that still goes on. Only the change of a batch releases its callbacks. */
-    private static final String RELEASED = """
-            NOT EXISTS (SELECT FROM ~.forge_jobs p WHERE p.id = w.waits_for AND p.status IN %s)
-              AND NOT EXISTS (SELECT FROM ~.forge_job_batches b
-                              WHERE b.id = w.waits_for AND (b.ended_at IS NULL OR w.id IN (b.on_failure, b.on_end, b.on_success)))
-            """.formatted(JobRows.ACTIVE);
-
-    private static final String RELEASABLE = """
-            SELECT w.id FROM ~.forge_jobs w
-            WHERE w.waits_for IS NOT NULL AND w.status = 'pending' AND %s""".formatted(RELEASED);
-
-    /** Releases one successor if its predecessor has ended. */
-    public int freeSuccessor(UUID successor) {
-        return free("AND w.id = ?").param(successor).update();
-    }
-
-    /** Releases those of some successors whose predecessor has ended. */
-    public int freeSuccessors(Collection<UUID> successors) {
-        return free("AND w.id = ANY (?::uuid[])")
-                .param(successors.stream().map(UUID::toString).toArray(String[]::new))
-                .update();
-    }
-
-    /** Releases the successor of a job that ended in a transaction which could not see the successor. */
-    public int freeSuccessorOf(UUID predecessor) {
-        return free("AND w.waits_for = ?").param(predecessor).update();
-    }
-
-    private JdbcClient.StatementSpec free(String which) {
-        return client.sql(schema.sql("""
-                UPDATE ~.forge_jobs w
-                SET waits_for = (SELECT a.id FROM ~.forge_jobs a
-                                 WHERE a.name = w.name AND a.unique_key = w.unique_key AND a.waits_for IS NULL
-                                   AND a.status IN %1$s)
-                WHERE w.waits_for IS NOT NULL AND w.status = 'pending' %2$s AND %3$s
-                """.formatted(JobRows.ACTIVE, which, RELEASED)));
     }
 
     // Cancel, retry -----------------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ public final class JobWaitReports {
                             FROM unnest(l.names) AS n (name)
                             CROSS JOIN LATERAL (
                                 SELECT j.status, j.scheduled_at, j.waits_for, j.created_at, j.id FROM ~.forge_jobs j
-                                WHERE l.ordered AND j.job_group = d.job_group AND j.name = n.name
+                                WHERE l.ordered AND j.job_group = d.job_group AND j.job_group <> '' AND j.name = n.name
                                   AND j.status IN ('pending', 'claimed', 'running') AND j.waits_for IS NULL
                                 ORDER BY j.created_at, j.id LIMIT 1) AS f
                             ORDER BY f.created_at, f.id LIMIT 1) AS first ON true) AS c) AS g

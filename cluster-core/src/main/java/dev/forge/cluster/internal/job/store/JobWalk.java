@@ -138,7 +138,7 @@ record JobWalk(String from, String id, String matched, List<Column> order) {
         order.add(new Column("created_at", Type.TIME, true));
         order.add(new Column("id", Type.ID, true));
         return ofJobs(
-                filter.name() == null ? "job_group = :group" : "job_group = :group AND name = :name",
+                "job_group = :group AND job_group <> ''" + (filter.name() == null ? "" : " AND name = :name"),
                 order.toArray(Column[]::new));
     }
 

@@ -318,7 +318,7 @@ final class ClaimingPass {
             try {
                 if (!quiesced) {
                     if (inTurns) {
-                        claimInTurns(lane, queue, claiming, handler);
+                        claimInTurns(lane, queue, mark, claiming, handler);
                     } else {
                         claim(lane, queue, mark, claiming, handler);
                     }
@@ -363,9 +363,10 @@ final class ClaimingPass {
                 : null;
     }
 
-    private void claimInTurns(Lane lane, Queue queue, Claiming claiming, JobHandler handler) {
+    private void claimInTurns(Lane lane, Queue queue, Mark mark, Claiming claiming, JobHandler handler) {
         long sent = node.nanos();
-        Turns turns = dependencies.stores().claims().claimInTurns(queue, lane.turns.next(queue, handler), claiming);
+        Turns turns =
+                dependencies.stores().claims().claimInTurns(queue, mark, lane.turns.next(queue, handler), claiming);
         long received = node.nanos();
         dependencies.monitor().claimed(Duration.ofNanos(received - sent));
         queueFailures.relax(queue);

@@ -144,7 +144,8 @@ public final class Lane {
 
     /** Adds queues whose groups may start jobs again. */
     void addUnblocked(long now) {
-        turns.takeUnblocked(now).forEach(queue -> due.putIfAbsent(queue, JobQueueStore.UNMARKED));
+        turns.takeUnblocked(now)
+                .forEach(queue -> due.putIfAbsent(queue, marks.getOrDefault(queue, JobQueueStore.UNMARKED)));
     }
 
     void countClaim() {

@@ -361,7 +361,7 @@ final class TransactionalAttempt {
             return;
         }
         try {
-            stores.jobs().freeSuccessorOf(running.id());
+            stores.successors().freeSuccessorsOf(running.id());
         } catch (DataAccessException e) {
             // The job is committed: this is no failure of the handler.
             log.debug("Job {} ({}): the sweep will release its successor", running.name(), running.id(), e);

@@ -14,7 +14,7 @@ import dev.forge.cluster.internal.job.store.JobLogStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore;
-import dev.forge.cluster.internal.job.store.JobStore;
+import dev.forge.cluster.internal.job.store.JobSuccessorStore;
 import dev.forge.cluster.internal.job.worker.RunningJob.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.NodeComponent;
@@ -90,7 +90,7 @@ public final class Worker implements NodeComponent {
      *     stores are on that of the cluster
      */
     public record Stores(
-            JobStore jobs,
+            JobSuccessorStore successors,
             JobQueueStore queues,
             JobClaimStore claims,
             JobFinishStore finishes,
@@ -101,7 +101,7 @@ public final class Worker implements NodeComponent {
 
         public static Stores of(Schema schema, DataSource control, DataSource application) {
             return new Stores(
-                    new JobStore(schema, control),
+                    new JobSuccessorStore(schema, control),
                     new JobQueueStore(schema, control),
                     new JobClaimStore(schema, control),
                     new JobFinishStore(schema, control),

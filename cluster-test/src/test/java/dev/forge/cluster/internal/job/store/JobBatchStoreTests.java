@@ -15,6 +15,8 @@ import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.JobBatchStatus;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.Statement;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
@@ -332,10 +334,10 @@ class JobBatchStoreTests extends JobStoreFixture {
         NewBatch batch = open(null);
         UUID member = add(batch, 1).get(0);
         batches.close(batch.id());
-        assertThat(jobs.freeSuccessors()).isZero();
+        assertThat(successors.freeNext(null).jobs()).isZero();
         end(member, "failed");
         settle(batch);
-        assertThat(jobs.freeSuccessors()).isZero();
+        assertThat(successors.freeNext(null).jobs()).isZero();
         assertThat(released()).containsExactly("end", "failure");
     }
 
@@ -398,5 +400,39 @@ class JobBatchStoreTests extends JobStoreFixture {
         JobBatchStore.Slice second = batches.unended(first.last(), 3);
         assertThat(Stream.concat(first.ids().stream(), second.ids().stream())).containsExactlyInAnyOrderElementsOf(all);
         assertThat(second.last()).isNull();
+    }
+
+    @Test
+    void many_additions_are_added_up_while_others_add_and_purge_jobs() throws Exception {
+        NewBatch batch = open(null);
+        NewBatch small = open(null);
+        add(small, 3);
+        add(small, 4);
+        jdbc.sql("""
+                INSERT INTO forge_job_batch_parts (batch_id, jobs, failed, cancelled)
+                SELECT ?, CASE WHEN n % 2 = 0 THEN n ELSE 0 END, n % 2, 2 * (n % 2) FROM generate_series(1, 200) AS n
+                """).param(batch.id()).update();
+        JobBatchInfo before = info(batch);
+        try (Connection other = database.dataSource().getConnection();
+                Statement statement = other.createStatement()) {
+            other.setAutoCommit(false);
+            statement.execute(
+                    "INSERT INTO forge_job_batch_parts (batch_id, jobs) VALUES ('%s', 7)".formatted(batch.id()));
+
+            assertThat(batches.addUp(List.of(batch.id(), small.id()), 1_000)).isEqualTo(200);
+            assertThat(info(batch)).isEqualTo(before);
+            assertThat(parts(batch)).isEqualTo(2);
+            assertThat(parts(small)).isEqualTo(2);
+            other.commit();
+        }
+        assertThat(info(batch).total()).isEqualTo(before.total() + 7);
+        assertThat(batches.addUp(List.of(batch.id()), 1_000)).isZero();
+    }
+
+    private int parts(NewBatch batch) {
+        return jdbc.sql("SELECT count(*) FROM forge_job_batch_parts WHERE batch_id = ?")
+                .param(batch.id())
+                .query(Integer.class)
+                .single();
     }
 }

@@ -35,6 +35,7 @@ abstract class JobStoreFixture {
     final TestDatabase database;
     final JdbcClient jdbc;
     final JobStore jobs;
+    final JobSuccessorStore successors;
     final JobQueueStore queues;
     final JobClaimStore claims;
     final JobFinishStore finishes;
@@ -52,6 +53,7 @@ abstract class JobStoreFixture {
         this.jdbc = database.jdbc();
         Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
         this.jobs = new JobStore(schema, database.dataSource());
+        this.successors = new JobSuccessorStore(schema, database.dataSource());
         this.queues = new JobQueueStore(schema, database.dataSource());
         this.claims = new JobClaimStore(schema, database.dataSource());
         this.finishes = new JobFinishStore(schema, database.dataSource());

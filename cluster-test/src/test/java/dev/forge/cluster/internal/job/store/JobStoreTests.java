@@ -10,6 +10,7 @@ import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.store.JobStore.NewJob;
+import dev.forge.cluster.internal.job.store.JobSuccessorStore.Freed;
 import dev.forge.cluster.job.UniquePolicy;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -130,9 +131,9 @@ class JobStoreTests extends JobStoreFixture {
             assertThat(elsewhere.finish(one, List.of(completed(running, null)))).isEmpty();
         });
         assertThat(claim(two, 10)).isEmpty();
-        assertThat(jobs.freeSuccessor(second.id())).isOne();
+        assertThat(successors.free(second.id())).isOne();
         assertThat(claim(two, 10)).extracting(Claimed::id).containsExactly(second.id());
-        assertThat(jobs.freeSuccessors()).isZero();
+        assertThat(successors.freeNext(null).jobs()).isZero();
     }
 
     @Test
@@ -145,11 +146,28 @@ class JobStoreTests extends JobStoreFixture {
                 Statement statement = connection.createStatement()) {
             connection.setAutoCommit(false);
             statement.execute("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(first));
-            assertThat(IntStream.range(0, 3).mapToObj(i -> jobs.freeSuccessors()))
-                    .containsExactly(1_000, 499, 0);
+            assertThat(IntStream.range(0, 3)
+                            .map(i -> successors.freeNext(null).jobs())
+                            .sum())
+                    .isEqualTo(1_499);
             connection.rollback();
         }
-        assertThat(jobs.freeSuccessors()).isOne();
+        assertThat(successors.freeNext(null).jobs()).isOne();
+    }
+
+    @Test
+    void waiting_jobs_are_checked_in_turns() {
+        // Each waits for itself, as jobs do that depend on others; the last one does not.
+        int waiting = JobSuccessorStore.MOST_READ + 10;
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, waits_for)
+                SELECT id, 'job', CASE WHEN n > 1 THEN id ELSE 'ffffffff-ffff-ffff-ffff-ffffffffffff' END
+                FROM (SELECT gen_random_uuid() AS id, n FROM generate_series(1, ?) AS n OFFSET 0) AS job
+                """).param(waiting).update();
+
+        Freed begun = successors.freeNext(null);
+        assertThat(begun.jobs()).isZero();
+        assertThat(successors.freeNext(begun.last())).isEqualTo(new Freed(1, null));
     }
 
     @Test
@@ -162,12 +180,12 @@ class JobStoreTests extends JobStoreFixture {
             connection.setAutoCommit(false);
             statement.execute("INSERT INTO forge_jobs (id, name, unique_key) VALUES (gen_random_uuid(), 'job', '1')");
             patience.execute("SET lock_timeout = '100ms'");
-            var sweeper = new JobStore(
+            var sweeper = new JobSuccessorStore(
                     Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"),
                     new SingleConnectionDataSource(sweeping, true));
-            assertThat(sweeper.freeSuccessors()).isEqualTo(999);
+            assertThat(sweeper.freeNext(null).jobs()).isEqualTo(999);
             connection.rollback();
-            assertThat(sweeper.freeSuccessors()).isOne();
+            assertThat(sweeper.freeNext(null).jobs()).isOne();
         }
     }
 

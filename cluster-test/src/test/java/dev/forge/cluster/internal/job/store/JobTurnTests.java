@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.store;
 
+import static dev.forge.cluster.internal.job.store.JobQueueStore.UNMARKED;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -17,6 +18,7 @@ import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.sql.Statement;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -25,6 +27,8 @@ import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
@@ -57,7 +61,7 @@ class JobTurnTests extends JobStoreFixture {
 
     /** Claims and remembers whose turn is next. */
     private Turns take(int limit) {
-        Turns turns = claims.claimInTurns(GROUPED, next, upTo(one, limit));
+        Turns turns = claims.claimInTurns(GROUPED, UNMARKED, next, upTo(one, limit));
         next = new Turn("job", List.of("job"), turns.group(), turns.credit(), List.of());
         return turns;
     }
@@ -148,7 +152,7 @@ class JobTurnTests extends JobStoreFixture {
         keeping.pause("job");
         assertThat(take(5).jobs()).isEmpty();
         keeping.resume("job");
-        assertThat(claims.claimInTurns(GROUPED, next, upTo(UUID.randomUUID(), 5))
+        assertThat(claims.claimInTurns(GROUPED, UNMARKED, next, upTo(UUID.randomUUID(), 5))
                         .jobs())
                 .isEmpty();
         assertThat(takeGroups(5)).isEqualTo("a");
@@ -180,10 +184,11 @@ class JobTurnTests extends JobStoreFixture {
         limits.declare("job", JobLimits.none().withGroupConcurrency(1), false);
         next = new Turn("job", List.of("job", "former"), "", 0, List.of());
 
-        assertThat(claims.claimInTurns(new Queue("former", "", 50, true), next, upTo(one, 5))
+        assertThat(claims.claimInTurns(new Queue("former", "", 50, true), UNMARKED, next, upTo(one, 5))
                         .jobs())
                 .hasSize(1);
-        assertThat(claims.claimInTurns(GROUPED, next, upTo(one, 5)).jobs()).isEmpty();
+        assertThat(claims.claimInTurns(GROUPED, UNMARKED, next, upTo(one, 5)).jobs())
+                .isEmpty();
     }
 
     @Test
@@ -226,7 +231,10 @@ class JobTurnTests extends JobStoreFixture {
                 .query(Boolean.class)
                 .single()) {
             Turns turns = claims.claimInTurns(
-                    GROUPED, turn, upTo(one, 1 + ThreadLocalRandom.current().nextInt(4)));
+                    GROUPED,
+                    UNMARKED,
+                    turn,
+                    upTo(one, 1 + ThreadLocalRandom.current().nextInt(4)));
             turn = new Turn("job", List.of("job"), turns.group(), turns.credit(), List.of());
             complete(turns.jobs());
             done += turns.jobs().size();
@@ -293,11 +301,12 @@ class JobTurnTests extends JobStoreFixture {
 
         List<Claimed> grouped = take(2).jobs();
         assertThat(grouped).hasSize(2);
-        Turns ungrouped = claims.claimInTurns(QUEUE, next, upTo(one, 5));
+        Turns ungrouped = claims.claimInTurns(QUEUE, UNMARKED, next, upTo(one, 5));
         assertThat(ungrouped.jobs()).hasSize(1);
         assertThat(take(5).blocked()).isOne();
         complete(grouped);
-        assertThat(claims.claimInTurns(QUEUE, next, upTo(one, 5)).jobs()).hasSize(2);
+        assertThat(claims.claimInTurns(QUEUE, UNMARKED, next, upTo(one, 5)).jobs())
+                .hasSize(2);
     }
 
     @Test
@@ -309,12 +318,13 @@ class JobTurnTests extends JobStoreFixture {
         limits.declare("job", JobLimits.none().withConcurrency(3), false);
 
         assertThat(limits.obey(one)).containsExactly("job");
-        Turns waiting = claims.claimInTurns(QUEUE, next, upTo(one, 5));
+        Turns waiting = claims.claimInTurns(QUEUE, UNMARKED, next, upTo(one, 5));
         assertThat(waiting.jobs()).isEmpty();
         assertThat(waiting.blocked()).isOne();
 
         limits.obey(two);
-        assertThat(claims.claimInTurns(QUEUE, next, upTo(one, 5)).jobs()).hasSize(3);
+        assertThat(claims.claimInTurns(QUEUE, UNMARKED, next, upTo(one, 5)).jobs())
+                .hasSize(3);
     }
 
     @Test
@@ -327,11 +337,13 @@ class JobTurnTests extends JobStoreFixture {
                 .param(one)
                 .update();
 
-        assertThat(claims.claimInTurns(QUEUE, next, upTo(one, 1)).jobs()).hasSize(1);
+        assertThat(claims.claimInTurns(QUEUE, UNMARKED, next, upTo(one, 1)).jobs())
+                .hasSize(1);
         jdbc.sql("UPDATE forge_nodes SET handlers = '{job}', status = 'dead' WHERE id = ?")
                 .param(two)
                 .update();
-        assertThat(claims.claimInTurns(QUEUE, next, upTo(one, 1)).jobs()).hasSize(1);
+        assertThat(claims.claimInTurns(QUEUE, UNMARKED, next, upTo(one, 1)).jobs())
+                .hasSize(1);
     }
 
     // Order -------------------------------------------------------------------------------------------------
@@ -382,11 +394,11 @@ class JobTurnTests extends JobStoreFixture {
         rows(1, "name, job_group, priority", "'job', 'a', 75");
         limits.declare("job", JobLimits.none(), true);
 
-        assertThat(claims.claimInTurns(new Queue("job", "", 75, true), next, upTo(one, 5))
+        assertThat(claims.claimInTurns(new Queue("job", "", 75, true), UNMARKED, next, upTo(one, 5))
                         .jobs())
                 .isEmpty();
         complete(take(5).jobs());
-        assertThat(claims.claimInTurns(new Queue("job", "", 75, true), next, upTo(one, 5))
+        assertThat(claims.claimInTurns(new Queue("job", "", 75, true), UNMARKED, next, upTo(one, 5))
                         .jobs())
                 .hasSize(1);
     }
@@ -505,5 +517,41 @@ class JobTurnTests extends JobStoreFixture {
         assertThat(shares.entrySet())
                 .allSatisfy((Map.Entry<String, Integer> share) ->
                         assertThat(share.getValue()).isBetween(jobs / 10 - 1, jobs / 10 + 1));
+    }
+
+    @Test
+    void mark_spares_claims_the_rows_of_ended_jobs_that_a_snapshot_keeps() throws SQLException {
+        groups(5_000, "'g' || n % 10");
+        try (Connection holder = database.dataSource().getConnection();
+                Statement statement = holder.createStatement()) {
+            holder.setTransactionIsolation(Connection.TRANSACTION_REPEATABLE_READ);
+            holder.setAutoCommit(false);
+            statement.execute("SELECT FROM forge_jobs LIMIT 1");
+            jdbc.sql("UPDATE forge_jobs SET status = 'completed', finished_at = now()")
+                    .update();
+            rows(10, "name, job_group", "'job', 'g' || n % 10");
+
+            int complete = buffersOfClaim("-infinity");
+            int marked = buffersOfClaim(queues.queues(List.of("job"), List.of(""))
+                    .due()
+                    .get(0)
+                    .mark()
+                    .scheduledAt()
+                    .toString());
+            assertThat(marked).as("buffers, of %s without a mark", complete).isLessThan(complete / 5);
+            holder.rollback();
+        }
+    }
+
+    /** Returns how many buffers a claim of all groups reads. */
+    private int buffersOfClaim(String since) {
+        String plan = String.join(
+                "\n", jdbc.sql("""
+                EXPLAIN (ANALYZE, BUFFERS)
+                SELECT * FROM forge_pick_jobs('%s', 'job', '{job}', 'job', '', 50, true, 10, '%s', '', 0, '{}')
+                """.formatted(one, since)).query(String.class).list());
+        Matcher hits = Pattern.compile("Buffers: shared hit=(\\d+)").matcher(plan);
+        assertThat(hits.find()).as(plan).isTrue();
+        return Integer.parseInt(hits.group(1));
     }
 }

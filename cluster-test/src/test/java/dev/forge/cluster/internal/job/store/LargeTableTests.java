@@ -60,7 +60,7 @@ class LargeTableTests extends JobStoreFixture {
         var statements = new LinkedHashMap<String, Runnable>();
         statements.put("purge", () -> keeping.purge(RETENTION, RETENTION, "", 1_000));
         statements.put("orphaned names", () -> keeping.orphanedNames(10, List.of()));
-        statements.put("successors", jobs::freeSuccessors);
+        statements.put("successors", () -> successors.freeNext(null));
         statements.put("recovery", () -> recoveries.recoverFrom(one, REQUEUE));
         statements.put("sweep", () -> recoveries.sweep(REQUEUE, START_TIMEOUT, false));
         statements.put("overdue", () -> recoveries.overdue(START_TIMEOUT, false));
