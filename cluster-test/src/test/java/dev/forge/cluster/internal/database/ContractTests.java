@@ -352,15 +352,10 @@ class ContractTests {
             INSERT INTO forge_jobs (id, name) VALUES (gen_random_uuid(), E'a\\nb')                        | forge_jobs_name
             INSERT INTO forge_jobs (id, name, unique_key) VALUES (gen_random_uuid(), 'a', E'\\x1b[0m')    | forge_jobs_key
             INSERT INTO forge_jobs (id, name, status) VALUES (gen_random_uuid(), 'a', 'done')            | forge_jobs_status
-            INSERT INTO forge_jobs (id, name, max_attempts) VALUES (gen_random_uuid(), 'a', 0)           | forge_jobs_limit
             INSERT INTO forge_jobs (id, name, scheduled_at) VALUES (gen_random_uuid(), 'a', '1969-12-31') | forge_jobs_time
-            INSERT INTO forge_jobs (id, name, body_bytes) VALUES (gen_random_uuid(), 'a', -1)            | forge_jobs_count
             INSERT INTO forge_jobs (id, name, priority) VALUES (gen_random_uuid(), 'a', 1000)            | forge_jobs_priority
             INSERT INTO forge_jobs (id, name, unique_key) VALUES (gen_random_uuid(), 'a', repeat('k', 501)) | forge_jobs_key
             INSERT INTO forge_jobs (id, name, worker_capability) VALUES (gen_random_uuid(), 'a', repeat('c', 501)) | forge_jobs_capability
-            INSERT INTO forge_jobs (id, name, attempts) VALUES (gen_random_uuid(), 'a', -1)              | forge_jobs_count
-            INSERT INTO forge_jobs (id, name, recoveries) VALUES (gen_random_uuid(), 'a', 2147483647)    | forge_jobs_count
-            INSERT INTO forge_jobs (id, name, claim_epoch) VALUES (gen_random_uuid(), 'a', 9223372036854775807) | forge_jobs_epoch
             INSERT INTO forge_jobs (id, name, retention) VALUES (gen_random_uuid(), 'a', '1001 years')   | forge_jobs_retention
             INSERT INTO forge_leaders (role, current_term) VALUES ('a', 9223372036854775807)             | forge_counter
             INSERT INTO forge_leaders (role, current_term) VALUES ('a', -1)                              | forge_counter

@@ -187,7 +187,7 @@ public final class JobBulkStore {
                         WITH wanted AS MATERIALIZED (
                             SELECT u.id, u.n, sum(coalesce(s.bytes, 0)) OVER (ORDER BY u.n) AS total
                             FROM unnest(:ids::uuid[]) WITH ORDINALITY AS u (id, n)
-                            LEFT JOIN LATERAL (SELECT coalesce(j.body_bytes, %1$d / 2) + coalesce(octet_length(j.last_error), 0) AS bytes
+                            LEFT JOIN LATERAL (SELECT greatest(0, coalesce(j.body_bytes, %1$d / 2))::bigint + coalesce(octet_length(j.last_error), 0) AS bytes
                                                FROM ~.forge_jobs j WHERE j.id = u.id OFFSET 0) AS s ON true)
                         SELECT (SELECT jsonb_strip_nulls(jsonb_build_object(
                                     'id', j.id, 'name', j.name, 'status', j.status, 'priority', j.priority,

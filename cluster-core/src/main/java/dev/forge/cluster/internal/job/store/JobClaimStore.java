@@ -53,10 +53,10 @@ public final class JobClaimStore {
 
     /** The size of a job as far as it is known without reading large values. */
     private static final String BYTES = """
-            (coalesce(body_bytes, CASE WHEN pg_column_size(payload) + pg_column_size(metadata) <= %d
-                                       AND pg_column_compression(payload) IS NULL
-                                       AND pg_column_compression(metadata) IS NULL THEN %d ELSE %d END)
-             + CASE WHEN checkpoint IS NULL THEN 0 ELSE coalesce(checkpoint_bytes, %3$d) END)
+            (greatest(0, coalesce(body_bytes, CASE WHEN pg_column_size(payload) + pg_column_size(metadata) <= %d
+                                                   AND pg_column_compression(payload) IS NULL
+                                                   AND pg_column_compression(metadata) IS NULL THEN %d ELSE %d END))
+             + CASE WHEN checkpoint IS NULL THEN 0 ELSE greatest(0, coalesce(checkpoint_bytes, %3$d))::bigint END)
             """.formatted(SMALL_ROW, SURELY_READABLE, LARGE);
 
     private final Schema schema;
@@ -246,7 +246,7 @@ public final class JobClaimStore {
                     started_at = CASE WHEN claim_epoch > attempts OR id = ANY ((SELECT ids[1:?] FROM picked)::uuid[])
                                   THEN clock_timestamp() END,
                     max_attempts = coalesce(max_attempts, ?),
-                    worker_id = ?, claim_epoch = claim_epoch + 1, attempts = least(attempts + 1, %3$d),
+                    worker_id = ?, claim_epoch = claim_epoch + 1, attempts = least(greatest(attempts, 0), %3$d - 1) + 1,
                     claimed_at = clock_timestamp(), last_heartbeat = clock_timestamp(),
                     lease_expires_at = coalesce(clock_timestamp() + ? * interval '1 millisecond', 'infinity')
                 WHERE id = ANY ((SELECT ids FROM picked)::uuid[])
@@ -469,7 +469,7 @@ public final class JobClaimStore {
         jdbc.update(schema.sql("""
                 UPDATE ~.forge_jobs j
                 SET job_group = d.job_group, status = 'pending', worker_id = NULL, lease_expires_at = NULL, started_at = NULL,
-                    attempts = greatest(j.attempts - 1, 0)
+                    attempts = greatest(j.attempts, 1) - 1
                 FROM unnest(?::uuid[], ?::bigint[], ?::text[]) AS d (id, epoch, job_group)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
                 """.formatted(JobRows.HELD_BY_NODE)), statement -> {

@@ -23,7 +23,7 @@ final class JobConditions {
     static final String MATCHES = """
             (:name::text IS NULL OR j.name = :name)
             AND (:statuses::text[] IS NULL OR j.status = ANY (:statuses::text[]))
-            AND (:tags::text[] IS NULL OR j.tags::text[] @> :tags::text[])
+            AND (:tags::text[] IS NULL OR j.tags @> :tags::text[])
             AND (:group::text IS NULL OR j.job_group = :group)
             AND (:key::text IS NULL OR j.unique_key = :key)
             AND (:createdFrom::timestamptz IS NULL OR j.created_at >= :createdFrom)

@@ -177,7 +177,7 @@ public final class JobRecoveryStore {
     public int returnUnknown(UUID node, Collection<UUID> known, Duration age) {
         return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs
-                SET status = 'pending', worker_id = NULL, lease_expires_at = NULL, attempts = greatest(attempts - 1, 0)
+                SET status = 'pending', worker_id = NULL, lease_expires_at = NULL, attempts = greatest(attempts, 1) - 1
                 WHERE id = ANY (ARRAY(
                     SELECT id FROM ~.forge_jobs
                     WHERE worker_id = :node AND status IN %1$s AND id <> ALL (:known::uuid[])
@@ -231,8 +231,8 @@ public final class JobRecoveryStore {
                 status = CASE WHEN %1$s THEN '%2$s' ELSE 'pending' END,
                 finished_at = CASE WHEN %1$s THEN clock_timestamp() END,
                 last_error = CASE WHEN %1$s THEN %3$s ELSE %6$s END,
-                recoveries = least(j.recoveries + CASE WHEN %5$s THEN 1 ELSE 0 END, %8$d),
-                attempts = greatest(j.attempts - CASE WHEN %5$s AND %4$s THEN 0 ELSE 1 END, 0),
+                recoveries = least(greatest(j.recoveries, 0), %8$d - 1) + CASE WHEN %5$s THEN 1 ELSE 0 END,
+                attempts = greatest(greatest(j.attempts, 0) - CASE WHEN %5$s AND %4$s THEN 0 ELSE 1 END, 0),
                 attempt_history = %7$s,
                 -- A job that makes its nodes crash must not crash the next one immediately, and jobs that ran beside it
                 -- should not run beside it again.

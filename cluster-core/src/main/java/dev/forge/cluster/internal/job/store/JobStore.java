@@ -336,16 +336,20 @@ public final class JobStore {
 
     // Waits for a concurrent claim of the row, and then does not find it pending.
     private @Nullable UUID overwrite(NewJob job, String key, String condition) {
+        String tagging = """
+                , tagged AS (INSERT INTO ~.forge_job_tags (tag, job_id)
+                             SELECT u.tag, r.id FROM replaced r CROSS JOIN unnest(:tags::text[]) AS u (tag) ON CONFLICT DO NOTHING)""";
         return client.sql(schema.sql("""
-                UPDATE ~.forge_jobs
+                WITH replaced AS (UPDATE ~.forge_jobs
                 SET payload = :payload::jsonb, priority = :priority, worker_capability = :capability,
                     scheduled_at = greatest(:at, clock_timestamp() + :delay * interval '1 millisecond'),
                     max_attempts = :max_attempts, metadata = :metadata::jsonb, body_bytes = :bytes, job_group = :group, tags = :tags,
                     attempts = 0, recoveries = 0, progress = NULL, checkpoint = NULL, checkpoint_bytes = NULL,
                     last_error = NULL, attempt_history = NULL
                 WHERE name = :name AND unique_key = :key AND status = 'pending' AND %s
-                RETURNING id
-                """.formatted(condition)))
+                RETURNING id)%s
+                SELECT id FROM replaced
+                """.formatted(condition, job.tags.isEmpty() ? "" : tagging)))
                 .param("payload", job.payload)
                 .param("priority", job.priority)
                 .param("capability", job.capability)

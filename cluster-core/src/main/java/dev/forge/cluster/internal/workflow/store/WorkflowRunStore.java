@@ -256,7 +256,7 @@ public final class WorkflowRunStore {
                     WITH job AS (
                         UPDATE ~.forge_jobs j
                         SET status = 'pending', worker_id = NULL, lease_expires_at = NULL, started_at = NULL,
-                            attempts = greatest(j.attempts - 1, 0), recoveries = 0, waits_for = :other,
+                            attempts = greatest(j.attempts, 1) - 1, recoveries = 0, waits_for = :other,
                             progress = coalesce(:progress::jsonb, j.progress),
                             scheduled_at = CASE WHEN :forever THEN 'infinity'
                                                 ELSE greatest(:until::timestamptz, clock_timestamp()) END
