@@ -175,7 +175,7 @@ public final class JobFinishStore {
 
     /** Returns those of these claims that this node holds and whose rows no other transaction has locked. */
     private Set<ClaimKey> unlocked(UUID node, List<Finish> finishes) {
-        return new HashSet<>(JobClaimStore.claims(
+        return new HashSet<>(HeldJobStore.claims(
                 jdbc,
                 schema.sql("""
                 SELECT j.id, j.claim_epoch
@@ -202,7 +202,7 @@ public final class JobFinishStore {
 
     /** Returns those of these claims that this node has completed or failed. */
     public Set<ClaimKey> finished(UUID node, Collection<ClaimKey> keys) {
-        return new HashSet<>(JobClaimStore.claims(jdbc, schema.sql("""
+        return new HashSet<>(HeldJobStore.claims(jdbc, schema.sql("""
                 SELECT j.id, j.claim_epoch FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                 JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
                 WHERE j.worker_id IS NOT DISTINCT FROM ? AND j.status IN ('completed', 'failed')

@@ -33,8 +33,8 @@ import org.springframework.transaction.support.TransactionTemplate;
 
 /**
  * Adds jobs to {@code forge_jobs}, and cancels or retries them on request. {@link JobQueueStore}, {@link JobClaimStore}, {@link
- * JobFinishStore} and {@link JobRecoveryStore} serve the nodes that run jobs; {@link JobReports} answers queries of people, {@link
- * JobKeeping} pauses names and purges rows.
+ * HeldJobStore}, {@link JobFinishStore} and {@link JobRecoveryStore} serve the nodes that run jobs; {@link JobReports} answers
+ * queries of people, {@link JobKeeping} pauses names and purges rows.
  */
 public final class JobStore {
 

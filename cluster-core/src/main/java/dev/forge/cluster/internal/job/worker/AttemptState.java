@@ -74,7 +74,7 @@ public final class AttemptState {
         // A handler that is interrupted to stop can store its last checkpoint.
         if (!transactional
                 && !Uninterrupted.call(() -> persistence
-                        .claims()
+                        .held()
                         .writeCheckpoint(node, new ClaimKey(claimed.id(), claimed.epoch()), null, text))) {
             return false;
         }

@@ -448,7 +448,7 @@ final class ClaimingPass {
                 origin.handler,
                 origin.sent,
                 new RunningJob.Persistence(
-                        dependencies.json(), dependencies.stores().claims(), logs));
+                        dependencies.json(), dependencies.stores().held(), logs));
     }
 
     /** Returns jobs that are claimed but were not read. If that fails, too, they are returned as claims that this node does not know. */

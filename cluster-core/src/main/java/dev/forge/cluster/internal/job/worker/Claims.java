@@ -185,7 +185,7 @@ final class Claims {
 
     private boolean isCancelled(RunningJob running) {
         try {
-            return stores.claims().isCancelled(running.key());
+            return stores.held().isCancelled(running.key());
         } catch (DataAccessException e) {
             log.debug("Job {} ({}): could not check whether it was cancelled", running.name(), running.id(), e);
             return false;

@@ -344,7 +344,7 @@ final class FinishWriter {
     }
 
     private void separateLockedFromLost(UUID node, List<Ended> unwritten) {
-        Set<ClaimKey> missing = stores.claims()
+        Set<ClaimKey> missing = stores.held()
                 .missing(node, unwritten.stream().map(one -> one.finish.key()).toList());
         Set<ClaimKey> finished =
                 missing.isEmpty() ? Set.of() : stores.finishes().finished(node, missing);

@@ -98,7 +98,7 @@ final class LeaseKeeper {
     private void mark(UUID holder, List<RunningJob> started) {
         Set<ClaimKey> marked = isolatingRows(
                 started.stream().map(RunningJob::key).toList(),
-                keys -> stores.claims().start(holder, keys));
+                keys -> stores.held().start(holder, keys));
         started.stream().filter(running -> marked.contains(running.key())).forEach(RunningJob::marked);
     }
 
@@ -109,7 +109,7 @@ final class LeaseKeeper {
         }
         boolean written = false;
         try {
-            written = stores.claims().writeProgress(running.node(), running.key(), progress);
+            written = stores.held().writeProgress(running.node(), running.key(), progress);
         } finally {
             if (!written) {
                 // The row is locked. If the claim is lost, the handler ends soon.
@@ -139,7 +139,7 @@ final class LeaseKeeper {
         long sent = node.nanos();
         if (!leased.isEmpty()) {
             Set<ClaimKey> renewed = isolatingRows(
-                    List.copyOf(leased.keySet()), keys -> stores.claims().renew(holder, keys, lease));
+                    List.copyOf(leased.keySet()), keys -> stores.held().renew(holder, keys, lease));
             leased.forEach((key, running) -> {
                 if (renewed.contains(key)) {
                     running.confirmed(sent);
@@ -163,7 +163,7 @@ final class LeaseKeeper {
     }
 
     private Set<ClaimKey> missing(UUID holder, Collection<ClaimKey> keys) {
-        return isolatingRows(List.copyOf(keys), some -> stores.claims().missing(holder, some));
+        return isolatingRows(List.copyOf(keys), some -> stores.held().missing(holder, some));
     }
 
     /**
@@ -215,6 +215,6 @@ final class LeaseKeeper {
                 .filter(running -> running.id().equals(job))
                 .toList();
         affected.forEach(running ->
-                drop(Map.of(running.key(), running), stores.claims().missing(running.node(), List.of(running.key()))));
+                drop(Map.of(running.key(), running), stores.held().missing(running.node(), List.of(running.key()))));
     }
 }

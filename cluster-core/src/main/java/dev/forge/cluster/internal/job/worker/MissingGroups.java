@@ -76,7 +76,7 @@ final class MissingGroups {
             dependencies.stores().finishes().finishUnlocked(holder, failed);
         }
         if (!found.isEmpty()) {
-            dependencies.stores().claims().returnWithGroups(holder, found);
+            dependencies.stores().held().returnWithGroups(holder, found);
         }
         return !found.isEmpty();
     }

@@ -5,8 +5,8 @@ package dev.forge.cluster.internal.job.worker;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.store.ClaimKey;
+import dev.forge.cluster.internal.job.store.HeldJobStore;
 import dev.forge.cluster.internal.job.store.JobBatchStore;
-import dev.forge.cluster.internal.job.store.JobClaimStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import dev.forge.cluster.internal.runtime.Arguments;
@@ -56,7 +56,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     record Holder(UUID id, String name) {}
 
     /** Converts payloads and checkpoints, and writes checkpoints and lines of logs. */
-    record Persistence(PayloadJson json, JobClaimStore claims, AttemptLogs logs) {}
+    record Persistence(PayloadJson json, HeldJobStore held, AttemptLogs logs) {}
 
     private final Claimed claimed;
     private final ClaimKey key;

@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.store.HandlerTransactionStore;
+import dev.forge.cluster.internal.job.store.HeldJobStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.store.JobFinishStore;
@@ -93,6 +94,7 @@ public final class Worker implements NodeComponent {
             JobSuccessorStore successors,
             JobQueueStore queues,
             JobClaimStore claims,
+            HeldJobStore held,
             JobFinishStore finishes,
             JobRecoveryStore recoveries,
             JobLimitStore limits,
@@ -104,6 +106,7 @@ public final class Worker implements NodeComponent {
                     new JobSuccessorStore(schema, control),
                     new JobQueueStore(schema, control),
                     new JobClaimStore(schema, control),
+                    new HeldJobStore(schema, control),
                     new JobFinishStore(schema, control),
                     new JobRecoveryStore(schema, control),
                     new JobLimitStore(schema, control),

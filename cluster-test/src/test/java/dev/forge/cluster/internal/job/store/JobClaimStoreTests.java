@@ -269,7 +269,7 @@ class JobClaimStoreTests extends JobStoreFixture {
             assertThat(job.epoch()).isOne();
             assertThat(status(job.id())).isEqualTo(job.started() ? "running" : "claimed");
         });
-        claims.start(one, claimed.stream().map(JobStoreFixture::key).toList());
+        held.start(one, claimed.stream().map(JobStoreFixture::key).toList());
         assertThat(claimed).allSatisfy(job -> assertThat(status(job.id())).isEqualTo("running"));
     }
 
@@ -344,15 +344,15 @@ class JobClaimStoreTests extends JobStoreFixture {
         assertThat(finishes.finish(one, List.of(completed(old, "1")))).containsExactly(key(old));
         assertThat(finishes.finish(one, List.of(again(old, 0)))).containsExactly(key(old));
         assertThat(finishes.finish(two, List.of(completed(current, "1")))).containsExactly(key(current));
-        assertThat(claims.writeCheckpoint(one, key(old), "{}", "{}")).isFalse();
-        assertThat(claims.writeCheckpoint(two, key(current), "{}", "{}")).isFalse();
-        assertThat(claims.renew(one, List.of(key(old)), LEASE)).isEmpty();
-        assertThat(claims.renew(two, List.of(key(current)), LEASE)).isEmpty();
-        claims.start(one, List.of(key(old)));
+        assertThat(held.writeCheckpoint(one, key(old), "{}", "{}")).isFalse();
+        assertThat(held.writeCheckpoint(two, key(current), "{}", "{}")).isFalse();
+        assertThat(held.renew(one, List.of(key(old)), LEASE)).isEmpty();
+        assertThat(held.renew(two, List.of(key(current)), LEASE)).isEmpty();
+        held.start(one, List.of(key(old)));
         assertThat(status(id)).isEqualTo("running");
         assertThat(column(id, "result IS NULL", Boolean.class)).isTrue();
 
-        assertThat(claims.renew(one, List.of(key(current)), LEASE)).containsExactly(key(current));
+        assertThat(held.renew(one, List.of(key(current)), LEASE)).containsExactly(key(current));
         assertThat(finishes.finish(one, List.of(completed(current, "1")))).isEmpty();
         assertThat(status(id)).isEqualTo("completed");
     }
@@ -365,8 +365,8 @@ class JobClaimStoreTests extends JobStoreFixture {
                 Statement statement = holder.createStatement()) {
             holder.setAutoCommit(false);
             statement.execute("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(id));
-            assertThat(claims.renew(one, List.of(key(claimed)), LEASE)).isEmpty();
-            assertThat(claims.missing(one, List.of(key(claimed)))).isEmpty();
+            assertThat(held.renew(one, List.of(key(claimed)), LEASE)).isEmpty();
+            assertThat(held.missing(one, List.of(key(claimed)))).isEmpty();
             holder.rollback();
         }
     }

@@ -155,8 +155,8 @@ class JobFinishStoreTests extends JobStoreFixture {
         try {
             transactions().executeWithoutResult(status -> {
                 // This transaction holds its locks until the statements of the other thread have returned.
-                assertThat(claims.renew(one, first, LEASE)).containsExactlyInAnyOrderElementsOf(first);
-                assertThat(result(threads.submit(() -> claims.renew(one, keys(claimed), LEASE))))
+                assertThat(held.renew(one, first, LEASE)).containsExactlyInAnyOrderElementsOf(first);
+                assertThat(result(threads.submit(() -> held.renew(one, keys(claimed), LEASE))))
                         .containsExactlyInAnyOrderElementsOf(second);
                 assertThat(result(threads.submit(() -> finishes.finishUnlocked(one, ends(claimed)))))
                         .containsExactlyInAnyOrderElementsOf(second);
@@ -177,11 +177,11 @@ class JobFinishStoreTests extends JobStoreFixture {
         try {
             for (int round = 0; round < 20; round++) {
                 Future<Set<ClaimKey>> finished = threads.submit(() -> finishes.finishUnlocked(one, ends(claimed)));
-                Future<Set<ClaimKey>> renewed = threads.submit(() -> claims.renew(one, keys(reversed), LEASE));
+                Future<Set<ClaimKey>> renewed = threads.submit(() -> held.renew(one, keys(reversed), LEASE));
                 var either = new HashSet<>(result(finished));
                 either.addAll(result(renewed));
                 assertThat(either).as("rows that were finished or renewed").hasSize(200);
-                assertThat(claims.missing(one, keys(claimed)))
+                assertThat(held.missing(one, keys(claimed)))
                         .as("claims that are missing because they were finished")
                         .isEqualTo(result(finished));
                 jdbc.sql("UPDATE forge_jobs SET status = 'running'").update();

@@ -38,6 +38,7 @@ abstract class JobStoreFixture {
     final JobSuccessorStore successors;
     final JobQueueStore queues;
     final JobClaimStore claims;
+    final HeldJobStore held;
     final JobFinishStore finishes;
     final HandlerTransactionStore transactional;
     final JobRecoveryStore recoveries;
@@ -56,6 +57,7 @@ abstract class JobStoreFixture {
         this.successors = new JobSuccessorStore(schema, database.dataSource());
         this.queues = new JobQueueStore(schema, database.dataSource());
         this.claims = new JobClaimStore(schema, database.dataSource());
+        this.held = new HeldJobStore(schema, database.dataSource());
         this.finishes = new JobFinishStore(schema, database.dataSource());
         this.transactional = new HandlerTransactionStore(schema, database.dataSource());
         this.recoveries = new JobRecoveryStore(schema, database.dataSource());
