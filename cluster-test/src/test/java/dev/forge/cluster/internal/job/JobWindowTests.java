@@ -328,22 +328,4 @@ class JobWindowTests extends JobFixture {
         }
         assertThat(count("forge_job_windows")).isEqualTo(2_500);
     }
-
-    @Test
-    void row_that_contradicts_itself_does_not_keep_an_enqueuer_for_ever() {
-        DefaultJobs jobs = start();
-        // A job that waits cannot run. Neither can such a job be replaced, nor can another one wait beside it.
-        jdbc.sql("""
-                INSERT INTO forge_jobs (id, name, unique_key, status, waits_for, worker_id)
-                SELECT gen_random_uuid(), 'order', 'k', 'running', w, gen_random_uuid() FROM unnest(ARRAY[NULL, gen_random_uuid()]) AS w
-                """).update();
-
-        for (JobOptions options : List.of(
-                KEYED.withUniqueKey("k", UniquePolicy.REPLACE),
-                KEYED.withDebounce(Duration.ofSeconds(1), Duration.ofMinutes(1)))) {
-            assertThatExceptionOfType(ConcurrencyFailureException.class)
-                    .isThrownBy(() -> jobs.enqueue(new Order("a", 1), options))
-                    .withMessageContaining("inconsistent");
-        }
-    }
 }

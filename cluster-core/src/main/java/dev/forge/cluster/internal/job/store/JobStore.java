@@ -41,7 +41,7 @@ public final class JobStore {
     private static final String UNIQUE_VIOLATION = "23505";
 
     /** How often a job is inserted or replaced at most while others end or claim the job that has its key. */
-    private static final int MOST_TRIES = 1_000;
+    private static final int MOST_TRIES = 100;
 
     /** The largest size that {@code body_bytes} may have. */
     private static final int MOST_BYTES = 1_000_000_000;

@@ -33,6 +33,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.dao.ConcurrencyFailureException;
 import org.springframework.dao.DataIntegrityViolationException;
 
 /** Windows of unique keys, and debounced jobs. */
@@ -462,5 +463,21 @@ class UniqueJobStoreTests extends JobStoreFixture {
         assertThat(unique.insertAll(batch)).containsExactly(kept, l, l, m, m);
         assertThat(column(l, "payload ->> 'v'", String.class)).isEqualTo("2");
         assertThat(column(m, "payload ->> 'v'", String.class)).isEqualTo("1");
+    }
+
+    @Test
+    void row_that_contradicts_itself_does_not_keep_an_enqueuer_for_ever() {
+        // A job that waits does not run. Such a job cannot be replaced, and no other one can wait beside it.
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, unique_key, status, waits_for)
+                SELECT gen_random_uuid(), 'job', 'k', 'running', w FROM unnest(ARRAY[NULL, gen_random_uuid()]) AS w
+                """).update();
+
+        assertThatExceptionOfType(ConcurrencyFailureException.class)
+                .isThrownBy(() -> debounce("1"))
+                .withMessageContaining("inconsistent");
+        assertThatExceptionOfType(ConcurrencyFailureException.class)
+                .isThrownBy(() -> jobs.insertUnique(job("job"), "k", UniquePolicy.REPLACE))
+                .withMessageContaining("inconsistent");
     }
 }
