@@ -81,12 +81,12 @@ final class JobDependencyKeeper {
         List<Decided> all = dependencies.decide(ids);
         if (all.size() >= JobDependencyStore.MOST_DECIDED) {
             // There may be more jobs that wait for the same ones.
-            ids.forEach(this::ended);
+            dependencies.awaited(ids).forEach(this::ended);
         }
         for (Decided decided : all) {
             released |= !decided.cancelled();
             UUID batch = decided.batch();
-            if (decided.cancelled()) {
+            if (decided.cancelled() && decided.awaited()) {
                 ended(decided.id());
             }
             if (decided.cancelled() && batch != null) {

@@ -52,8 +52,9 @@ public final class JobDependencyStore {
      *
      * @param batch the batch that it belongs to; null: none
      * @param cancelled whether it was cancelled; otherwise it may run
+     * @param awaited whether other jobs wait for it
      */
-    public record Decided(UUID id, @Nullable UUID batch, boolean cancelled) {}
+    public record Decided(UUID id, @Nullable UUID batch, boolean cancelled, boolean awaited) {}
 
     /** Decides about these jobs, as far as they wait, and about jobs that wait for them. */
     public List<Decided> decide(Collection<UUID> ids) {
@@ -84,11 +85,25 @@ public final class JobDependencyStore {
                     RETURNING j.id, j.batch_id, x.bad IS NOT NULL AS cancelled
                 ), forgotten AS (
                     DELETE FROM ~.forge_job_dependencies d USING decided x WHERE d.job_id = x.id)
-                SELECT * FROM decided
+                SELECT x.*, EXISTS (SELECT FROM ~.forge_job_dependencies d WHERE d.after_id = x.id) FROM decided x
                 """.formatted(MOST_DECIDED, JobRows.ACTIVE)))
                 .param(ids.toArray(UUID[]::new))
-                .query((row, n) ->
-                        new Decided(row.getObject(1, UUID.class), row.getObject(2, UUID.class), row.getBoolean(3)))
+                .query((row, n) -> new Decided(
+                        row.getObject(1, UUID.class),
+                        row.getObject(2, UUID.class),
+                        row.getBoolean(3),
+                        row.getBoolean(4)))
+                .list();
+    }
+
+    /** Returns those of these jobs that other jobs wait for. */
+    public List<UUID> awaited(Collection<UUID> ids) {
+        return client.sql(schema.sql("""
+                SELECT i.id FROM unnest(?::uuid[]) AS i (id)
+                WHERE EXISTS (SELECT FROM ~.forge_job_dependencies d WHERE d.after_id = i.id)
+                """))
+                .param(ids.toArray(UUID[]::new))
+                .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
     }
 
