@@ -480,4 +480,35 @@ class UniqueJobStoreTests extends JobStoreFixture {
                 .isThrownBy(() -> jobs.insertUnique(job("job"), "k", UniquePolicy.REPLACE))
                 .withMessageContaining("inconsistent");
     }
+
+    @Test
+    void replaced_job_is_found_by_its_new_tags_only() {
+        UUID replaced = jobs.insertUnique(tagged(), "k", UniquePolicy.KEEP);
+        for (List<String> tags : List.of(List.of("red", "big"), List.of("big", "blue"), List.<String>of())) {
+            assertThat(jobs.insertUnique(tagged(tags.toArray(String[]::new)), "k", UniquePolicy.REPLACE))
+                    .isEqualTo(replaced);
+            assertThat(tagsOf(replaced)).containsExactlyInAnyOrderElementsOf(tags);
+        }
+    }
+
+    @Test
+    void debounced_job_is_found_by_its_new_tags_only() {
+        UUID debounced = unique.insert(new UniqueJob(tagged(), "k", UniquePolicy.KEEP, null, HOUR.toMillis()));
+        for (List<String> tags : List.of(List.of("red", "big"), List.of("big", "blue"), List.<String>of())) {
+            var job = new UniqueJob(tagged(tags.toArray(String[]::new)), "k", UniquePolicy.KEEP, null, HOUR.toMillis());
+            assertThat(unique.insert(job)).isEqualTo(debounced);
+            assertThat(tagsOf(debounced)).containsExactlyInAnyOrderElementsOf(tags);
+        }
+    }
+
+    private static NewJob tagged(String... tags) {
+        return new NewJob(UUID.randomUUID(), "job", "1", 50, null, 60_000, null, null, "{}", null, List.of(tags));
+    }
+
+    private List<String> tagsOf(UUID id) {
+        return jdbc.sql("SELECT tag FROM forge_job_tags WHERE job_id = ?")
+                .param(id)
+                .query(String.class)
+                .list();
+    }
 }
