@@ -25,6 +25,7 @@ import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 public final class SessionConnection implements AutoCloseable {
 
     private static final Duration READ_TIMEOUT = Duration.ofSeconds(2);
+    private static final String CONNECTION_DOES_NOT_EXIST = "08003";
     private static final Logger log = GuardedLogger.of(SessionConnection.class);
 
     private final Connection connection;
@@ -35,7 +36,16 @@ public final class SessionConnection implements AutoCloseable {
 
     private SessionConnection(Schema schema, Connection connection) {
         this.connection = connection;
-        this.source = new SingleConnectionDataSource(connection, true);
+        this.source = new SingleConnectionDataSource(connection, true) {
+            @Override
+            public Connection getConnection() throws SQLException {
+                if (connection.isClosed()) {
+                    // The exception of Spring has no SQLSTATE, and would look like a fault of this code.
+                    throw new SQLException("The session connection is closed", CONNECTION_DOES_NOT_EXIST);
+                }
+                return super.getConnection();
+            }
+        };
         this.jdbc = JdbcClient.create(source);
         this.notifications = new NotificationChannel(schema, source);
         this.livenessKey = schema.keys().liveness(UUID.randomUUID());

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.database;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -75,5 +76,15 @@ class NotificationChannelTests {
                 .sql("SHOW synchronous_commit")
                 .query(String.class)
                 .single();
+    }
+
+    @Test
+    void statement_on_a_session_that_was_lost_fails_as_a_lost_connection() {
+        listener.close();
+        assertThatThrownBy(() -> JdbcClient.create(listener.source())
+                        .sql("SELECT 1")
+                        .query()
+                        .listOfRows())
+                .satisfies(failure -> assertThat(ConnectionLoss.caused(failure)).isTrue());
     }
 }
