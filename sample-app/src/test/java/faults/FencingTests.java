@@ -17,6 +17,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import org.awaitility.core.ConditionTimeoutException;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
@@ -115,19 +116,26 @@ class FencingTests {
             case KILL -> victim.process.kill();
             case FREEZE -> victim.process.freeze();
             case CUT -> victim.network.cut();
+            // A node that took over from a frozen one leads without the lock, and without a session in the row, until
+            // it gets the lock.
             case TERMINATE_SESSION ->
-                database.jdbc()
+                await().until(() -> !database.jdbc()
                         .sql(
-                                "SELECT pg_terminate_backend(backend_pid) FROM forge_leader_leases WHERE role = 'scheduler'")
+                                "SELECT 1 FROM forge_leader_leases WHERE role = 'scheduler' AND pg_terminate_backend(backend_pid)")
                         .query()
-                        .listOfRows();
+                        .listOfRows()
+                        .isEmpty());
         }
-        await().until(() -> database.jdbc()
-                        .sql("SELECT count(*) FROM history WHERE term > ?")
-                        .param(term)
-                        .query(Long.class)
-                        .single()
-                > 20);
+        try {
+            await().until(() -> database.jdbc()
+                            .sql("SELECT count(*) FROM history WHERE term > ?")
+                            .param(term)
+                            .query(Long.class)
+                            .single()
+                    > 20);
+        } catch (ConditionTimeoutException e) {
+            throw new AssertionError("No writes after term %d: %s of %s%n%s".formatted(term, fault, name, state()), e);
+        }
         switch (fault) {
             case KILL -> {
                 victim.close();
@@ -141,6 +149,28 @@ class FencingTests {
         // Leaves the restored node time to try its pending writes.
         long before = writes();
         await().until(() -> writes() > before + 30);
+    }
+
+    /** Returns what a stalled election leaves to read. */
+    private String state() {
+        var text = new StringBuilder();
+        for (String query : List.of(
+                "SELECT *, clock_timestamp() FROM forge_leader_leases",
+                "SELECT * FROM forge_leaders",
+                "SELECT id, name, status, last_heartbeat FROM forge_nodes",
+                "SELECT pid, state, wait_event_type, wait_event, now() - xact_start AS age, pg_blocking_pids(pid)::text, left(query, 150)"
+                        + " FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")) {
+            database.jdbc()
+                    .sql(query)
+                    .query()
+                    .listOfRows()
+                    .forEach(row -> text.append(row).append('\n'));
+        }
+        writers.forEach((name, writer) -> {
+            String log = writer.process.log();
+            text.append("Log of ").append(name).append('\n').append(log.substring(Math.max(0, log.length() - 4_000)));
+        });
+        return text.toString();
     }
 
     private record Write(long n, long term, String node) {}
