@@ -580,7 +580,7 @@ CREATE TABLE forge_job_dependencies (
     anyway   boolean NOT NULL,
     PRIMARY KEY (job_id, after_id)
 );
-CREATE INDEX forge_job_dependencies_after ON forge_job_dependencies (after_id);
+CREATE INDEX forge_job_dependencies_after ON forge_job_dependencies (after_id, job_id);
 COMMENT ON TABLE forge_job_dependencies IS
     'Jobs that run after other jobs. Such a job waits for itself (waits_for) until the last of the others has ended.';
 COMMENT ON COLUMN forge_job_dependencies.job_id IS 'Job that waits.';

@@ -24,8 +24,7 @@ final class JobDependencyKeeper {
     private final Consumer<UUID> onBatchChanged;
     private final FollowUps followUps;
 
-    /** Whether any job waits for others; may be true for too long. */
-    private volatile boolean needed;
+    private final PossibleWaiters waiters = new PossibleWaiters();
 
     private @Nullable UUID last;
 
@@ -44,25 +43,25 @@ final class JobDependencyKeeper {
 
     /** Has jobs that wait for this one decided about, if there may be any. */
     void ended(UUID job) {
-        if (needed) {
+        if (waiters.possible()) {
             followUps.add(job);
         }
     }
 
     /** Has a job decided about that has begun to wait: the jobs that it waits for may have ended before. */
     void waiting(UUID job) {
-        needed = true;
+        waiters.begun();
         followUps.add(job);
     }
 
     /** Some job of the cluster has begun to wait. */
     void begun() {
-        needed = true;
+        waiters.begun();
     }
 
     /** Reads whether any job waits for others. */
     void refresh() {
-        needed = dependencies.exist();
+        waiters.refresh(dependencies::exist);
     }
 
     /** Decides about the next jobs that wait. */
@@ -78,12 +77,11 @@ final class JobDependencyKeeper {
 
     private void decide(List<UUID> ids) {
         boolean released = false;
-        List<Decided> all = dependencies.decide(ids);
-        if (all.size() >= JobDependencyStore.MOST_DECIDED) {
-            // There may be more jobs that wait for the same ones.
-            dependencies.awaited(ids).forEach(this::ended);
+        JobDependencyStore.Decision decision = dependencies.decide(ids);
+        if (decision.more()) {
+            dependencies.awaited(ids).forEach(followUps::add);
         }
-        for (Decided decided : all) {
+        for (Decided decided : decision.jobs()) {
             released |= !decided.cancelled();
             UUID batch = decided.batch();
             if (decided.cancelled() && decided.awaited()) {
