@@ -26,8 +26,7 @@ public final class JobBatchStore {
 
     /** The expression of the index on batches. */
     private static final String STATE = """
-            (CASE WHEN j.status IN ('pending', 'claimed', 'running') THEN 0 WHEN j.status IN ('failed', 'abandoned') THEN 1
-                  WHEN j.status = 'cancelled' THEN 2 ELSE 3 END)""";
+            (CASE WHEN j.status IN ('pending', 'claimed', 'running') THEN 0 WHEN j.status IN ('failed', 'abandoned') THEN 1 ELSE 2 END)""";
 
     static final int ACTIVE = 0;
     static final int FAILED = 1;
@@ -48,16 +47,18 @@ public final class JobBatchStore {
     static String jobsIn(int state) {
         return """
                 FROM ~.forge_jobs j
-                WHERE j.batch_id IS NOT NULL AND (j.batch_id, %1$s) >= (b.id, %2$d) AND (j.batch_id, %1$s) < (b.id, %3$d)
+                WHERE j.batch_id IS NOT NULL AND j.status <> 'completed' AND (j.batch_id, %1$s) >= (b.id, %2$d) AND (j.batch_id, %1$s) < (b.id, %3$d)
                 """.formatted(STATE, state, state + 1);
     }
 
     static String inOrder() {
-        return "ORDER BY j.batch_id, " + STATE;
+        return "ORDER BY j.batch_id, %s, j.id".formatted(STATE);
     }
 
+    /** From the end: the jobs that were added last are likely to end last. */
     private static String exists(int state) {
-        return "EXISTS (SELECT FROM (SELECT j.id %s %s LIMIT 1) AS one)".formatted(jobsIn(state), inOrder());
+        return "EXISTS (SELECT FROM (SELECT j.id %s ORDER BY j.batch_id DESC, %s DESC, j.id DESC LIMIT 1) AS one)"
+                .formatted(jobsIn(state), STATE);
     }
 
     private static String existsPurged(String kind) {
