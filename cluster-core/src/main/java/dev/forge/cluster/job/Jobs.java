@@ -4,6 +4,7 @@ package dev.forge.cluster.job;
 
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ReadOnlyTransactionException;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.Collection;
 import java.util.List;
@@ -295,4 +296,27 @@ public interface Jobs {
 
     /** Explains why a job is not running. */
     JobExplanation explain(UUID id);
+
+    /**
+     * Returns what jobs did in the last hours or days, for charts: numbers, times of waiting and running, and the backlog. Minutes are
+     * kept for six hours, steps of ten minutes for {@code forge.cluster.history.retention}. Steps without data have zeros, as all of
+     * them if {@code forge.cluster.history.enabled} is false on all nodes.
+     */
+    JobHistory history(JobHistoryQuery query);
+
+    /**
+     * Sums up what the jobs of each name did in the last hours: of the 200 names with the most jobs, in the order of the names.
+     *
+     * @param range between one minute and one day
+     */
+    List<JobSummary> summaries(Duration range);
+
+    /**
+     * Sums up what the jobs of these names did in the last hours, in the order of the names. Names without jobs in that time are absent,
+     * as are names that their node did not count separately, because it had counted 200 others.
+     *
+     * @param range between one minute and one day
+     * @param names at most 200
+     */
+    List<JobSummary> summaries(Duration range, Collection<String> names);
 }

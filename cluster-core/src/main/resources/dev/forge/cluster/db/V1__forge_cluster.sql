@@ -5,7 +5,7 @@
 -- It creates all objects in the first schema of the search path. Run it in one transaction.
 --
 -- Contents: versions, settings, nodes, leaders, locks, one-time state, start-up actions, jobs, windows of unique keys, limits and groups
--- of jobs, crons, daemons, workflows, rate limits, functions for other roles, views for operators, rights.
+-- of jobs, the history of jobs, crons, daemons, workflows, rate limits, functions for other roles, views for operators, rights.
 --
 -- Conventions:
 -- * The database clock decides: all times are written with now() or clock_timestamp().
@@ -103,6 +103,7 @@ CREATE TABLE forge_nodes (
     info                jsonb NOT NULL DEFAULT '{}',
     liveness_key        int,
     limited_names       text[],
+    draining_since      timestamptz,
     CONSTRAINT forge_nodes_status CHECK (status IN ('joining', 'active', 'stale', 'draining', 'dead'))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 -- At most one live node has a given node.id.
@@ -138,6 +139,7 @@ COMMENT ON COLUMN forge_nodes.liveness_key IS
 
 COMMENT ON COLUMN forge_nodes.limited_names IS
     'Names of handlers whose jobs the node claims one limit at a time, see forge_job_limits.concurrency. NULL: the node has claimed nothing yet.';
+COMMENT ON COLUMN forge_nodes.draining_since IS 'Time at which the node began to drain. NULL: it has not.';
 
 -- Leaders ----------------------------------------------------------------------------------------------------------------------------
 
@@ -1067,6 +1069,46 @@ END
 $create$;
 COMMENT ON FUNCTION forge_pick_jobs(uuid, text, text[], text, text, int, boolean, int, timestamptz, text, int, text[]) IS
     'Locks pending jobs that may start now according to their limits; groups take turns. For the nodes of the cluster, which claim these jobs in the same statement.';
+
+-- History of jobs ------------------------------------------------------------------------------------------------------------------------
+
+-- Nodes add what they have ended every ten seconds, so a row changes up to six times for each node. No index but the key contains a
+-- column that changes: the updates stay heap-only.
+CREATE TABLE forge_job_history (
+    name              text NOT NULL,
+    slot              timestamptz NOT NULL,
+    minutes           smallint NOT NULL,
+    completed         bigint NOT NULL DEFAULT 0,
+    failed            bigint NOT NULL DEFAULT 0,
+    retried           bigint NOT NULL DEFAULT 0,
+    recovered         bigint NOT NULL DEFAULT 0,
+    due               bigint,
+    oldest_due_millis bigint,
+    running           bigint,
+    waits             int[] NOT NULL DEFAULT '{}',
+    runs              int[] NOT NULL DEFAULT '{}',
+    PRIMARY KEY (name, slot, minutes),
+    CONSTRAINT forge_job_history_minutes CHECK (minutes IN (1, 10))
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
+-- Rows that are rolled up or deleted.
+CREATE INDEX forge_job_history_age ON forge_job_history (minutes, slot);
+COMMENT ON TABLE forge_job_history IS
+    'Numbers and times of jobs by minute, and after six hours by ten minutes, for charts. Kept for forge.cluster.history.retention.';
+COMMENT ON COLUMN forge_job_history.name IS
+    'Name of the jobs. Empty: all jobs. (other): jobs of names beyond the largest number that a node counts separately.';
+COMMENT ON COLUMN forge_job_history.slot IS 'Begin of the time.';
+COMMENT ON COLUMN forge_job_history.minutes IS 'Length of the time: 1 or 10 minutes.';
+COMMENT ON COLUMN forge_job_history.completed IS 'Number of jobs that completed.';
+COMMENT ON COLUMN forge_job_history.failed IS 'Number of jobs that failed or were abandoned: there is no further attempt.';
+COMMENT ON COLUMN forge_job_history.retried IS 'Number of failed attempts after which the job is tried again.';
+COMMENT ON COLUMN forge_job_history.recovered IS 'Number of times that a job was taken from a dead or silent node.';
+COMMENT ON COLUMN forge_job_history.due IS
+    'Largest number of due jobs that had not started, of the samples that the leader takes once a minute. NULL: no sample.';
+COMMENT ON COLUMN forge_job_history.oldest_due_millis IS 'Largest age of the oldest due job, in milliseconds, of the same samples.';
+COMMENT ON COLUMN forge_job_history.running IS 'Largest number of running jobs, of the same samples.';
+COMMENT ON COLUMN forge_job_history.waits IS
+    'Number of attempts by the time that they had been due at their start. First element: less than 1 ms; element n: less than 2^((n - 1) / 2) ms; element 64: all longer ones. Missing elements are 0.';
+COMMENT ON COLUMN forge_job_history.runs IS 'Number of attempts that completed or failed, by the time that they ran; as in waits.';
 
 -- Crons ------------------------------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,9 @@ public final class ComponentOrder {
 
     public static final int LOCKS = 10;
     public static final int JOBS = 20;
+    /** After the jobs: it writes what they have counted until their end. */
+    public static final int HISTORY = 25;
+
     public static final int CRONS = 30;
     public static final int DAEMONS = 40;
     public static final int WORKFLOWS = 50;

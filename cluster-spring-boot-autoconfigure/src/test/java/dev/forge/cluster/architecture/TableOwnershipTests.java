@@ -40,6 +40,7 @@ class TableOwnershipTests {
             Map.entry("forge_job_rates", "job"),
             Map.entry("forge_job_windows", "job"),
             Map.entry("forge_job_tags", "job"),
+            Map.entry("forge_job_history", "job"),
             Map.entry("forge_job_logs", "job"),
             Map.entry("forge_crons", "cron"),
             Map.entry("forge_cron_runs", "cron"),

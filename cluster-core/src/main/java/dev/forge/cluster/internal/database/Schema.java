@@ -46,6 +46,7 @@ public final class Schema {
             "forge_job_batches",
             "forge_job_dependencies",
             "forge_job_group_locks",
+            "forge_job_history",
             "forge_job_limits",
             "forge_job_logs",
             "forge_job_names",

@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
+import dev.forge.cluster.internal.job.history.JobHistoryReports;
 import dev.forge.cluster.internal.job.store.JobBatchReports;
 import dev.forge.cluster.internal.job.store.JobBatchStore;
 import dev.forge.cluster.internal.job.store.JobBulkStore;
@@ -39,6 +40,8 @@ import dev.forge.cluster.job.JobDemand;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobExport;
 import dev.forge.cluster.job.JobFilter;
+import dev.forge.cluster.job.JobHistory;
+import dev.forge.cluster.job.JobHistoryQuery;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobLimits;
 import dev.forge.cluster.job.JobLogLine;
@@ -47,8 +50,10 @@ import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
+import dev.forge.cluster.job.JobSummary;
 import dev.forge.cluster.job.Jobs;
 import java.lang.reflect.Type;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -91,6 +96,7 @@ public final class DefaultJobs implements Jobs {
     private final JobBatchOpener batchOpener;
     private final JobExplainer explainer;
     private final JobDemandReader demand;
+    private final JobHistoryReports history;
 
     /**
      * What {@link Jobs} depends on.
@@ -138,6 +144,7 @@ public final class DefaultJobs implements Jobs {
                         new JobDependencyStore(schema, application)));
         this.demand =
                 new JobDemandReader(new JobDemandReports(schema, dependencies.control), engine, this::handlerName);
+        this.history = new JobHistoryReports(schema, application);
     }
 
     // Enqueueing --------------------------------------------------------------------------------------------
@@ -495,5 +502,39 @@ public final class DefaultJobs implements Jobs {
     public JobExplanation explain(UUID id) {
         Arguments.required("Jobs.explain", "id", id);
         return explainer.explain(id);
+    }
+
+    // History -----------------------------------------------------------------------------------------------
+
+    @Override
+    public JobHistory history(JobHistoryQuery query) {
+        Arguments.required("Jobs.history", "query", query);
+        return history.read(query);
+    }
+
+    @Override
+    public List<JobSummary> summaries(Duration range) {
+        requireRange(range);
+        return history.summaries(range);
+    }
+
+    @Override
+    public List<JobSummary> summaries(Duration range, Collection<String> names) {
+        requireRange(range);
+        Arguments.required("Jobs.summaries", "names", names);
+        if (names.size() > JobHistoryReports.MOST_NAMES) {
+            throw new IllegalArgumentException("Jobs.summaries: names (%d) must not be more than %d"
+                    .formatted(names.size(), JobHistoryReports.MOST_NAMES));
+        }
+        return history.summaries(range, names);
+    }
+
+    private static void requireRange(Duration range) {
+        Arguments.required("Jobs.summaries", "range", range);
+        Duration longest = JobHistoryReports.LONGEST_SUMMARY;
+        if (range.compareTo(Duration.ofMinutes(1)) < 0 || range.compareTo(longest) > 0) {
+            throw new IllegalArgumentException("Jobs.summaries: range (%s) must be between %s and %s"
+                    .formatted(range, Duration.ofMinutes(1), longest));
+        }
     }
 }

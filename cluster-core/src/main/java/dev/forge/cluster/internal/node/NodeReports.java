@@ -83,6 +83,42 @@ public final class NodeReports {
                 .optional();
     }
 
+    /** A node that drains, and since when. */
+    public record Draining(UUID id, String name, Duration since) {}
+
+    /** Returns the nodes that have been draining for longer than that, the longest first, up to the limit. */
+    public List<Draining> drainingFor(Duration time, int limit) {
+        return jdbc.sql(schema.sql("""
+                SELECT id, left(name, 500), (extract(epoch FROM clock_timestamp() - draining_since) * 1000)::bigint
+                FROM ~.forge_nodes
+                WHERE status = 'draining' AND draining_since < clock_timestamp() - ? * interval '1 millisecond'
+                ORDER BY draining_since, id LIMIT ?
+                """))
+                .params(time.toMillis(), limit)
+                .query((row, n) ->
+                        new Draining(row.getObject(1, UUID.class), row.getString(2), Duration.ofMillis(row.getLong(3))))
+                .list();
+    }
+
+    /**
+     * A name under which nodes joined and were declared dead.
+     *
+     * @param deaths how many of them
+     */
+    public record Flapping(String name, int deaths) {}
+
+    /** Returns the names under which at least that many nodes joined within that time and are dead, up to the limit. */
+    public List<Flapping> flapping(Duration within, int deaths, int limit) {
+        return jdbc.sql(schema.sql("""
+                SELECT left(name, 500), count(*) FROM ~.forge_nodes
+                WHERE status = 'dead' AND started_at > clock_timestamp() - ? * interval '1 millisecond'
+                GROUP BY name HAVING count(*) >= ? ORDER BY count(*) DESC, name LIMIT ?
+                """))
+                .params(within.toMillis(), deaths, limit)
+                .query((row, n) -> new Flapping(row.getString(1), row.getInt(2)))
+                .list();
+    }
+
     private static Row row(ResultSet row) throws SQLException {
         return new Row(
                 row.getObject(1, UUID.class),

@@ -209,7 +209,8 @@ public final class NodeStore {
     /** Marks a node as draining, by request of an operator or of the node itself; returns false if it is not alive. */
     public boolean drain(UUID id) {
         return jdbc.sql(schema.sql("""
-                        UPDATE ~.forge_nodes SET status = 'draining'
+                        UPDATE ~.forge_nodes
+                        SET status = 'draining', draining_since = coalesce(draining_since, clock_timestamp())
                         WHERE id = ? AND status IN ('joining', 'active', 'stale', 'draining')
                         """)).param(id).update() == 1;
     }

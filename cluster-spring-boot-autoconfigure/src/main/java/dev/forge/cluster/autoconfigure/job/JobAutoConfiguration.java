@@ -18,6 +18,8 @@ import dev.forge.cluster.internal.job.DefaultJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.history.JobHistoryCounters;
+import dev.forge.cluster.internal.job.history.JobHistoryKeeper;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.internal.job.worker.WorkerSettings;
 import dev.forge.cluster.internal.job.worker.WorkerSettings.LaneSettings;
@@ -31,6 +33,7 @@ import java.util.List;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProperty;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.thread.Threading;
 import org.springframework.context.ApplicationEventPublisher;
@@ -78,6 +81,21 @@ public final class JobAutoConfiguration {
             }
             return all;
         });
+    }
+
+    @Bean
+    @ConditionalOnBooleanProperty(name = "forge.cluster.history.enabled", matchIfMissing = true)
+    JobHistoryCounters clusterJobHistoryCounters() {
+        return new JobHistoryCounters();
+    }
+
+    @Bean
+    @Order(ComponentOrder.HISTORY)
+    @ConditionalOnBooleanProperty(name = "forge.cluster.history.enabled", matchIfMissing = true)
+    JobHistoryKeeper clusterJobHistoryKeeper(
+            ClusterProperties properties, NodeRuntime runtime, JobHistoryCounters counters, JobEngine engine) {
+        return new JobHistoryKeeper(
+                runtime.node(), counters, properties.history().retention(), engine::names);
     }
 
     @Bean

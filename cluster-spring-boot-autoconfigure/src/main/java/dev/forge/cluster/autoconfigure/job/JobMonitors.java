@@ -4,6 +4,7 @@ package dev.forge.cluster.autoconfigure.job;
 
 import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.job.JobAttemptOutcome;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.HashMap;
@@ -11,21 +12,28 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 
-/** Combines the monitors that the libraries on the class path provide. */
-public record JobMonitors(List<JobMonitor> all) implements JobMonitor {
+/**
+ * Combines the monitors that the libraries on the class path provide.
+ *
+ * @param observing those that observe attempts
+ */
+public record JobMonitors(List<JobMonitor> all, List<JobMonitor> observing) implements JobMonitor {
 
     public static JobMonitor of(List<JobMonitor> all) {
         return switch (all.size()) {
             case 0 -> NONE;
             case 1 -> all.get(0);
-            default -> new JobMonitors(List.copyOf(all));
+            default ->
+                new JobMonitors(
+                        List.copyOf(all),
+                        all.stream().filter(JobMonitor::observes).toList());
         };
     }
 
     @Override
     public void observe(Attempt attempt, Runnable run) {
         Runnable observed = run;
-        for (JobMonitor monitor : all) {
+        for (JobMonitor monitor : observing) {
             Runnable inner = observed;
             observed = () -> monitor.observe(attempt, inner);
         }
@@ -35,7 +43,7 @@ public record JobMonitors(List<JobMonitor> all) implements JobMonitor {
     @Override
     public void observeTogether(List<? extends Attempt> attempts, Runnable run) {
         Runnable observed = run;
-        for (JobMonitor monitor : all) {
+        for (JobMonitor monitor : observing) {
             Runnable inner = observed;
             observed = () -> monitor.observeTogether(attempts, inner);
         }
@@ -45,7 +53,7 @@ public record JobMonitors(List<JobMonitor> all) implements JobMonitor {
     @Override
     public void observe(StepAttempt attempt, Runnable run) {
         Runnable observed = run;
-        for (JobMonitor monitor : all) {
+        for (JobMonitor monitor : observing) {
             Runnable inner = observed;
             observed = () -> monitor.observe(attempt, inner);
         }
@@ -81,6 +89,13 @@ public record JobMonitors(List<JobMonitor> all) implements JobMonitor {
     @Override
     public void retried(String name) {
         all.forEach(monitor -> monitor.retried(name));
+    }
+
+    @Override
+    public void ended(String name, JobAttemptOutcome.Kind outcome, long ranNanos) {
+        for (JobMonitor monitor : all) {
+            monitor.ended(name, outcome, ranNanos);
+        }
     }
 
     @Override

@@ -43,6 +43,7 @@ public record ClusterProperties(
         @DefaultValue @NestedConfigurationProperty WorkerProperties worker,
         @DefaultValue @NestedConfigurationProperty JobProperties job,
         @DefaultValue @NestedConfigurationProperty SweepProperties sweep,
+        @DefaultValue @NestedConfigurationProperty HistoryProperties history,
         @DefaultValue @NestedConfigurationProperty CronProperties cron,
         @DefaultValue @NestedConfigurationProperty DaemonProperties daemon,
         @DefaultValue @NestedConfigurationProperty ShutdownProperties shutdown,

@@ -97,6 +97,8 @@ public class ClusterPropertiesTests {
             job.retention.failed=-1s                  | forge.cluster.job.retention.failed (-1s) must not be negative
             sweep.interval=0s                         | forge.cluster.sweep.interval (0s) must be longer than zero
             sweep.interval=60s                        | forge.cluster.sweep.interval (1m) must be shorter than forge.cluster.job.lease-duration (1m)
+            history.retention=59m                     | forge.cluster.history.retention (59m) must be between 1h and 90d
+            history.retention=91d                     | forge.cluster.history.retention (91d) must be between 1h and 90d
             sweep.startup-grace=-1s                   | forge.cluster.sweep.startup-grace (-1s) must not be negative
             cron.zone=Mars/Olympus                    | forge.cluster.cron.zone (Mars/Olympus) is not a time zone
             cron.misfire-threshold=0s                 | forge.cluster.cron.misfire-threshold (0s) must be longer than zero
@@ -369,6 +371,8 @@ public class ClusterPropertiesTests {
         job.retention.failed=7d
         sweep.interval=10s
         sweep.startup-grace=null
+        history.enabled=true
+        history.retention=7d
         cron.zone=UTC
         cron.misfire=fire-once
         cron.misfire-threshold=10s

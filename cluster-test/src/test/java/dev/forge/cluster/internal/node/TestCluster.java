@@ -16,6 +16,8 @@ import dev.forge.cluster.internal.job.DefaultJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.history.JobHistoryCounters;
+import dev.forge.cluster.internal.job.history.JobHistoryKeeper;
 import dev.forge.cluster.internal.leader.FencedLeadership;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.lock.DefaultClusterLocks;
@@ -32,7 +34,9 @@ import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.UnaryOperator;
 import javax.sql.DataSource;
@@ -50,6 +54,9 @@ public final class TestCluster implements AutoCloseable {
     private final DataSource direct;
 
     public final List<Member> members = new ArrayList<>();
+
+    /** The histories of nodes whose jobs have {@link JobHistoryCounters} as their monitor. */
+    public final Map<Node, JobHistoryKeeper> histories = new ConcurrentHashMap<>();
 
     public TestCluster(TestDatabase database) {
         this(database, "public");
@@ -172,6 +179,11 @@ public final class TestCluster implements AutoCloseable {
             }
         });
         node.register(engine);
+        if (work.monitor instanceof JobHistoryCounters counters) {
+            var history = new JobHistoryKeeper(node, counters, Duration.ofDays(7), engine::names);
+            histories.put(node, history);
+            node.register(history);
+        }
         node.register(cronEngine);
         node.register(new StateCleanUp(new StateStore(schema, control, control), node::nanos));
         return new Member(node, control, leadership, locks, keeper, events, scheduler, engine, jobs, cronEngine, crons);

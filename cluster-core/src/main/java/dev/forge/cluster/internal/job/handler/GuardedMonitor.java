@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.job.handler;
 import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.job.JobAttemptOutcome;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.List;
@@ -99,6 +100,21 @@ public final class GuardedMonitor implements JobMonitor {
     @Override
     public void retried(String name) {
         guard(() -> monitor.retried(name));
+    }
+
+    @Override
+    public void ended(String name, JobAttemptOutcome.Kind outcome, long ranNanos) {
+        // Without a lambda: this is called for each job.
+        try {
+            monitor.ended(name, outcome, ranNanos);
+        } catch (Throwable e) {
+            report(e);
+        }
+    }
+
+    @Override
+    public boolean observes() {
+        return monitor.observes();
     }
 
     @Override

@@ -100,6 +100,19 @@ public interface JobMonitor {
     /** Called when a failed attempt will be repeated. */
     default void retried(String name) {}
 
+    /**
+     * Called once for each attempt whose end is recorded. Must not allocate or block: it runs for each
+     * job.
+     *
+     * @param ranNanos how long the handler ran; 0 if that is not known
+     */
+    default void ended(String name, JobAttemptOutcome.Kind outcome, long ranNanos) {}
+
+    /** Returns whether {@code observe} does anything but run the attempt. */
+    default boolean observes() {
+        return true;
+    }
+
     /** Called when an attempt, or a step of a workflow, has exceeded its timeout. */
     default void timedOut(String name) {}
 

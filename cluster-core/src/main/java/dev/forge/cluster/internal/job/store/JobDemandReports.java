@@ -12,7 +12,9 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
+import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -142,6 +144,30 @@ public final class JobDemandReports {
                             new Due(row.getLong(3), row.getLong(4), Duration.ofMillis(row.getLong(5))));
                 });
         return due;
+    }
+
+    /** Returns the pending job of a place that has been due for longest; empty if none is due. */
+    public Optional<UUID> oldest(Place place) {
+        // From priority to priority: the first row of each is its oldest.
+        return client.sql(schema.sql("""
+                        WITH RECURSIVE head (rank, scheduled_at, id) AS (
+                            (SELECT %1$s, scheduled_at, id FROM ~.forge_jobs
+                             WHERE status = 'pending' AND waits_for IS NULL AND name = :name
+                               AND coalesce(worker_capability, '') = :capability
+                             ORDER BY %1$s DESC, scheduled_at LIMIT 1)
+                            UNION ALL
+                            SELECT next.* FROM head h
+                            CROSS JOIN LATERAL (
+                                SELECT %1$s, scheduled_at, id FROM ~.forge_jobs
+                                WHERE status = 'pending' AND waits_for IS NULL AND name = :name
+                                  AND coalesce(worker_capability, '') = :capability AND %1$s < h.rank
+                                ORDER BY %1$s DESC, scheduled_at LIMIT 1) AS next)
+                        SELECT id FROM head WHERE scheduled_at <= now() ORDER BY scheduled_at, id LIMIT 1
+                        """.formatted(JobQueueStore.RANK)))
+                .param("name", place.name())
+                .param("capability", place.capability())
+                .query(UUID.class)
+                .optional();
     }
 
     /** Jobs that nodes hold. */

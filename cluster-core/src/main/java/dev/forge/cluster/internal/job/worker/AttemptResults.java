@@ -53,6 +53,7 @@ final class AttemptResults {
 
     /** Notes the outcome that a handler of the cluster has written itself. */
     void recorded(RunningJob running, RecordedOutcome outcome) {
+        running.ranFor(nanos.getAsLong() - running.startedAt());
         switch (outcome) {
             case COMPLETED -> running.ended(Kind.COMPLETED, null);
             case FAILED -> running.ended(Kind.FAILED, running.failure());
@@ -189,7 +190,9 @@ final class AttemptResults {
             @Nullable String error,
             long delayMillis,
             int givenBack) {
+        long ran = nanos.getAsLong() - running.startedAt();
         running.ended(ending(status, givenBack), running.failure());
+        running.ranFor(ran);
         running.recordedError(error);
         if (status == JobStatus.PENDING) {
             running.markReturning();
@@ -204,7 +207,7 @@ final class AttemptResults {
                 status == JobStatus.COMPLETED ? null : running.state().lateCheckpoint(),
                 running.state().takeProgress(),
                 retention(running, status),
-                (nanos.getAsLong() - running.startedAt()) / 1_000_000,
+                ran / 1_000_000,
                 running.failure() instanceof JobTimeoutException);
     }
 

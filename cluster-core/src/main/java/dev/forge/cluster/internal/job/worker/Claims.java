@@ -263,9 +263,7 @@ final class Claims {
     private int giveUp(UUID node, List<Finish> finishes, int[] waits) {
         try {
             Set<ClaimKey> ended = stores.finishes().finishUnlocked(node, finishes);
-            finishes.stream()
-                    .filter(finish -> finish.status() == JobStatus.FAILED && ended.contains(finish.key()))
-                    .forEach(this::reportFailed);
+            finishes.stream().filter(finish -> ended.contains(finish.key())).forEach(this::reportEnd);
             return ended.size();
         } catch (DataAccessException | TransactionException e) {
             boolean waited = StatementFailure.isLocked(e) && ++waits[0] <= MOST_WAITS;
@@ -280,10 +278,14 @@ final class Claims {
         }
     }
 
-    private void reportFailed(Finish finish) {
+    private void reportEnd(Finish finish) {
         RunningJob running = held.get(finish.key());
-        if (running != null) {
+        if (running != null && finish.status() == JobStatus.FAILED) {
             monitor.failed(running.id(), running.name(), finish.status(), String.valueOf(finish.error()));
+        }
+        // Other jobs are only returned: their attempts do not count.
+        if (running != null && finish.ranMillis() != null) {
+            monitor.ended(running.name(), running.outcome(), running.ranNanos());
         }
     }
 

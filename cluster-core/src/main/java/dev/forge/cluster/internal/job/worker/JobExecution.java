@@ -85,11 +85,8 @@ final class JobExecution {
 
     private void settled(RunningJob running, boolean written) {
         if (written) {
-            boolean first = claims.forget(running);
-            if (first && running.outcome() == Kind.FAILED && !isCompleted(running)) {
-                String error = running.error();
-                monitor.failed(
-                        running.id(), running.name(), JobStatus.FAILED, error != null ? error : "no error recorded");
+            if (claims.forget(running)) {
+                reportEnd(running);
             }
             if (running.isReturning() || claims.isLastChance(running.claimed())) {
                 // The job itself, or other jobs at their last chance that were postponed because of it.
@@ -104,6 +101,17 @@ final class JobExecution {
         } else {
             claims.cancelOrLose(running, "another node had taken it before its result was written");
         }
+    }
+
+    private void reportEnd(RunningJob running) {
+        Kind outcome = running.outcome();
+        if (outcome == Kind.FAILED && isCompleted(running)) {
+            outcome = Kind.COMPLETED;
+        } else if (outcome == Kind.FAILED) {
+            String error = running.error();
+            monitor.failed(running.id(), running.name(), JobStatus.FAILED, error != null ? error : "no error recorded");
+        }
+        monitor.ended(running.name(), outcome, running.ranNanos());
     }
 
     /** Returns whether a job was completed by a transaction that seemed to have failed, because the response to its commit was lost. */

@@ -74,6 +74,7 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     private volatile boolean startReported;
     private volatile long confirmedAt;
     private volatile long startedAt;
+    private volatile long ranNanos;
     private volatile boolean marked;
     private volatile boolean together;
     private volatile boolean waitsInSlot;
@@ -149,6 +150,16 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
     void ended(JobAttemptOutcome.Kind how, @Nullable Throwable cause) {
         ended = how;
         failure = cause;
+    }
+
+    /** Notes how long the handler ran in the attempt that has ended. */
+    void ranFor(long nanos) {
+        ranNanos = nanos;
+    }
+
+    /** Returns how long the handler ran in the attempt that has ended; 0 if it has not ended. */
+    long ranNanos() {
+        return ranNanos;
     }
 
     /** Notes the error that is recorded with the end of the job. */

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.attention;
+
+import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
+import dev.forge.cluster.autoconfigure.OnClusterEnabled;
+import dev.forge.cluster.cron.Crons;
+import dev.forge.cluster.daemon.Daemons;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.history.JobHistoryReports;
+import dev.forge.cluster.internal.job.store.JobDemandReports;
+import dev.forge.cluster.internal.job.store.JobKeeping;
+import dev.forge.cluster.internal.node.NodeReports;
+import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
+import dev.forge.cluster.internal.workflow.store.WorkflowReports;
+import dev.forge.cluster.job.Jobs;
+import java.time.Duration;
+import javax.sql.DataSource;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Conditional;
+
+/** Configures the list of what needs attention. */
+@AutoConfiguration(
+        after = ClusterAutoConfiguration.class,
+        afterName = {
+            "dev.forge.cluster.autoconfigure.cron.CronAutoConfiguration",
+            "dev.forge.cluster.autoconfigure.daemon.DaemonAutoConfiguration",
+            "dev.forge.cluster.autoconfigure.job.JobAutoConfiguration"
+        })
+@Conditional(OnClusterEnabled.class)
+public final class AttentionAutoConfiguration {
+
+    private static final Duration LIFETIME = Duration.ofSeconds(5);
+
+    @Bean
+    @ConditionalOnMissingBean
+    AttentionReports clusterAttentionReports(
+            NodeRuntime runtime, Schema schema, Jobs jobs, JobHandlers handlers, Crons crons, Daemons daemons) {
+        DataSource control = runtime.control().reports();
+        return new AttentionReports(
+                new JobAttention(
+                        jobs,
+                        handlers,
+                        new JobHistoryReports(schema, control),
+                        new JobDemandReports(schema, control),
+                        new JobKeeping(schema, control)),
+                new HandlerAttention(
+                        new WorkflowReports(schema, control), new WorkflowKeeping(schema, control), crons, daemons),
+                new NodeAttention(new NodeReports(schema, control)),
+                new AttentionReports.Settings(AttentionThresholds.DEFAULTS, LIFETIME, runtime.node()::nanos));
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.attention;
+
+import dev.forge.cluster.autoconfigure.attention.Attention.Kind;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.handler.OwnedJobs;
+import dev.forge.cluster.internal.job.history.JobHistoryReports;
+import dev.forge.cluster.internal.job.store.JobDemandReports;
+import dev.forge.cluster.internal.job.store.JobDemandReports.Place;
+import dev.forge.cluster.internal.job.store.JobKeeping;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.job.JobCount;
+import dev.forge.cluster.job.JobDemand;
+import dev.forge.cluster.job.JobDemand.Entry;
+import dev.forge.cluster.job.Jobs;
+import java.time.Duration;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.UUID;
+
+/** Finds jobs that need attention. */
+final class JobAttention {
+
+    private static final Duration LAST_HOUR = Duration.ofHours(1);
+    private static final int LIMIT = AttentionItems.MOST_OF_A_KIND + 1;
+
+    private final Jobs jobs;
+    private final JobHandlers handlers;
+    private final JobHistoryReports history;
+    private final JobDemandReports demand;
+    private final JobKeeping keeping;
+
+    JobAttention(
+            Jobs jobs, JobHandlers handlers, JobHistoryReports history, JobDemandReports demand, JobKeeping keeping) {
+        this.jobs = jobs;
+        this.handlers = handlers;
+        this.history = history;
+        this.demand = demand;
+        this.keeping = keeping;
+    }
+
+    void find(AttentionItems items, AttentionThresholds thresholds) {
+        findFailing(items, thresholds);
+        Set<String> unhandled = findUnhandled(items);
+        JobDemand waiting = jobs.demand();
+        findPaused(items, waiting);
+        findOverdue(items, thresholds, waiting, unhandled);
+    }
+
+    private void findFailing(AttentionItems items, AttentionThresholds thresholds) {
+        for (JobHistoryReports.Failing name :
+                history.failing(LAST_HOUR, thresholds.failures(), thresholds.failureRatio(), LIMIT)) {
+            String text = "Job %s: %d attempts failed in the last hour, %d%% of all; %d jobs failed for good."
+                    .formatted(
+                            Names.printable(name.name()),
+                            name.failed() + name.retried(),
+                            Math.round(name.ratio() * 100),
+                            name.failed());
+            String nextStep = "Look at the errors of its jobs, remove the cause, and retry the failed ones."
+                    + " Pause the name if its attempts do harm.";
+            if (name.ratio() >= thresholds.criticalRatio()) {
+                items.critical(Kind.FAILING_JOBS, name.name(), text, nextStep);
+            } else {
+                items.warning(Kind.FAILING_JOBS, name.name(), text, nextStep);
+            }
+        }
+    }
+
+    /** Returns the names. */
+    private Set<String> findUnhandled(AttentionItems items) {
+        // Runs of workflows are reported as such.
+        Map<String, Long> names = keeping.orphanedNames(
+                        LIMIT, handlers.owned().stream().map(OwnedJobs::prefix).toList())
+                .first();
+        names.forEach((name, count) -> items.critical(
+                Kind.UNHANDLED_JOBS,
+                name,
+                "Job %s: %d jobs are pending, and no live node has a handler for them."
+                        .formatted(Names.printable(name), count),
+                "Start nodes that have the handler. If the job was renamed, add the old name to the aliases of its handler;"
+                        + " otherwise cancel the jobs."));
+        return names.keySet();
+    }
+
+    private static void findPaused(AttentionItems items, JobDemand waiting) {
+        var paused = new TreeMap<String, JobCount>();
+        waiting.entries().stream()
+                .filter(entry -> entry.paused() && entry.due().jobs() > 0)
+                .forEach(entry -> paused.merge(
+                        entry.name(),
+                        entry.due(),
+                        (a, b) -> new JobCount(a.jobs() + b.jobs(), a.exact() && b.exact())));
+        paused.forEach((name, due) -> items.warning(
+                Kind.PAUSED_JOBS,
+                name,
+                "Job %s: it is paused, and %s due jobs wait.".formatted(Names.printable(name), text(due)),
+                "Resume the name when its jobs may run again."));
+    }
+
+    private static String text(JobCount count) {
+        return count.exact() ? String.valueOf(count.jobs()) : "more than " + count.jobs();
+    }
+
+    private void findOverdue(
+            AttentionItems items, AttentionThresholds thresholds, JobDemand waiting, Set<String> unhandled) {
+        List<Entry> overdue = waiting.entries().stream()
+                .filter(entry -> !entry.paused() && !unhandled.contains(entry.name()))
+                .filter(entry -> age(entry).compareTo(thresholds.overdue()) > 0)
+                .sorted(Comparator.comparing(JobAttention::age).reversed())
+                .limit(LIMIT)
+                .toList();
+        for (Entry entry : overdue) {
+            String capability = entry.capability();
+            UUID oldest = demand.oldest(new Place(entry.name(), capability == null ? "" : capability))
+                    .orElse(null);
+            if (oldest == null) {
+                // It has started meanwhile.
+                continue;
+            }
+            String text = "Job %s: its oldest job %s has been due for %d minutes, with %s others. %s"
+                    .formatted(
+                            Names.printable(entry.name()),
+                            oldest,
+                            age(entry).toMinutes(),
+                            text(new JobCount(
+                                    entry.due().jobs() - 1, entry.due().exact())),
+                            jobs.explain(oldest).text());
+            String nextStep = entry.slots() == 0
+                    ? "Start workers that have the handler and offer the capability."
+                    : "Add workers or slots, or raise the limit that the reason names.";
+            if (age(entry).compareTo(thresholds.criticalOverdue()) > 0) {
+                items.critical(Kind.OVERDUE_JOBS, entry.name(), text, nextStep);
+            } else {
+                items.warning(Kind.OVERDUE_JOBS, entry.name(), text, nextStep);
+            }
+        }
+    }
+
+    private static Duration age(Entry entry) {
+        Duration age = entry.oldestDueAge();
+        return age == null ? Duration.ZERO : age;
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.attention;
+
+import dev.forge.cluster.autoconfigure.attention.Attention.Kind;
+import dev.forge.cluster.internal.node.NodeReports;
+import dev.forge.cluster.internal.runtime.Names;
+import java.time.Duration;
+
+/** Finds nodes that need attention. */
+final class NodeAttention {
+
+    private static final Duration LAST_HOUR = Duration.ofHours(1);
+    private static final int LIMIT = AttentionItems.MOST_OF_A_KIND + 1;
+
+    private final NodeReports nodes;
+
+    NodeAttention(NodeReports nodes) {
+        this.nodes = nodes;
+    }
+
+    void find(AttentionItems items, AttentionThresholds thresholds) {
+        for (NodeReports.Flapping name : nodes.flapping(LAST_HOUR, thresholds.deaths(), LIMIT)) {
+            items.critical(
+                    Kind.FLAPPING_NODE,
+                    name.name(),
+                    "Node %s: joined and died %d times in the last hour."
+                            .formatted(Names.printable(name.name()), name.deaths()),
+                    "Look for crashes, missing memory or failing probes in its log and in that of its platform.");
+        }
+        for (NodeReports.Draining node : nodes.drainingFor(thresholds.draining(), LIMIT)) {
+            items.warning(
+                    Kind.DRAINING_NODE,
+                    node.name(),
+                    "Node %s (%s): it has been draining for %d minutes and takes no new work."
+                            .formatted(
+                                    Names.printable(node.name()),
+                                    node.id(),
+                                    node.since().toMinutes()),
+                    "Stop or restart its process; a node that has drained does not start work again.");
+        }
+    }
+}
