@@ -94,9 +94,7 @@ class AttentionReportsTests {
         jdbc.sql("""
                 INSERT INTO forge_job_history (name, slot, minutes, completed, failed, retried)
                 VALUES (?, date_bin('1 minute', now() - ?::interval, '2000-01-01'), 1, ?, ?, ?)
-                """)
-                .params(name, age, completed, failed, retried)
-                .update();
+                """).params(name, age, completed, failed, retried).update();
     }
 
     @Test
@@ -145,7 +143,8 @@ class AttentionReportsTests {
             jobs.pause("mail");
             assertThat(items(context, Kind.PAUSED_JOBS)).isEmpty();
             jobs.enqueueNamed("mail", null);
-            assertThat(item(context, Kind.PAUSED_JOBS).text()).isEqualTo("Job mail: it is paused, and 1 due jobs wait.");
+            assertThat(item(context, Kind.PAUSED_JOBS).text())
+                    .isEqualTo("Job mail: it is paused, and 1 due jobs wait.");
         });
     }
 
@@ -164,7 +163,8 @@ class AttentionReportsTests {
 
     @Test
     void each_kind_has_a_bounded_number_of_items() {
-        jdbc.sql("INSERT INTO forge_jobs (id, name) SELECT gen_random_uuid(), 'ghost' || n FROM generate_series(1, 50) AS n")
+        jdbc.sql(
+                        "INSERT INTO forge_jobs (id, name) SELECT gen_random_uuid(), 'ghost' || n FROM generate_series(1, 50) AS n")
                 .update();
         runner().run(context -> {
             assertThat(items(context, Kind.UNHANDLED_JOBS)).hasSize(AttentionItems.MOST_OF_A_KIND);
@@ -249,8 +249,8 @@ class AttentionReportsTests {
     void daemon_that_failed_for_good_is_listed() {
         runner().withBean(Failing.class)
                 .withPropertyValues("forge.cluster.daemon.restart-delay=1ms", "forge.cluster.daemon.max-restarts=1")
-                .run(context -> assertThat(item(context, Kind.FAILED_DAEMON).severity())
-                        .isEqualTo(Severity.CRITICAL));
+                .run(context ->
+                        assertThat(item(context, Kind.FAILED_DAEMON).severity()).isEqualTo(Severity.CRITICAL));
     }
 
     // Nodes -------------------------------------------------------------------------------------------------
@@ -292,8 +292,11 @@ class AttentionReportsTests {
             Jobs jobs = context.getBean(Jobs.class);
             TestApplications.ended(context, jobs.enqueueNamed("mail", null).id());
             // The first application has written its job when it ended.
-            JobHistory history = jobs.history(JobHistoryQuery.last(Duration.ofHours(1)).withName("mail"));
-            assertThat(history.points().stream().mapToLong(JobHistory.Point::completed).sum())
+            JobHistory history =
+                    jobs.history(JobHistoryQuery.last(Duration.ofHours(1)).withName("mail"));
+            assertThat(history.points().stream()
+                            .mapToLong(JobHistory.Point::completed)
+                            .sum())
                     .isOne();
             assertThat(jobs.summaries(Duration.ofHours(1))).hasSize(1);
         });
