@@ -1072,8 +1072,8 @@ COMMENT ON FUNCTION forge_pick_jobs(uuid, text, text[], text, text, int, boolean
 
 -- History of jobs ------------------------------------------------------------------------------------------------------------------------
 
--- Nodes add what they have ended every ten seconds, so a row changes up to six times for each node. No index but the key contains a
--- column that changes: the updates stay heap-only.
+-- Nodes add what they have ended every ten seconds, so a row changes up to six times for each node. No index contains a column that
+-- changes: the updates stay heap-only.
 CREATE TABLE forge_job_history (
     name              text NOT NULL,
     slot              timestamptz NOT NULL,
@@ -1096,7 +1096,7 @@ COMMENT ON TABLE forge_job_history IS
     'Numbers and times of jobs by minute, and after six hours by ten minutes, for charts. Kept for forge.cluster.history.retention.';
 COMMENT ON COLUMN forge_job_history.name IS
     'Name of the jobs. Empty: all jobs. (other): jobs of names beyond the largest number that a node counts separately.';
-COMMENT ON COLUMN forge_job_history.slot IS 'Begin of the time.';
+COMMENT ON COLUMN forge_job_history.slot IS 'Beginning of the time, by the clock of the database.';
 COMMENT ON COLUMN forge_job_history.minutes IS 'Length of the time: 1 or 10 minutes.';
 COMMENT ON COLUMN forge_job_history.completed IS 'Number of jobs that completed.';
 COMMENT ON COLUMN forge_job_history.failed IS 'Number of jobs that failed or were abandoned: there is no further attempt.';
