@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -18,8 +19,8 @@ import org.jspecify.annotations.Nullable;
  * jobs.list(JobFilter.all().withName("send-mail").withStatuses(JobStatus.FAILED, JobStatus.ABANDONED), 50);
  * }</pre>
  *
- * <p>Tags, groups, statuses and times lead to their jobs through an index. The other conditions are checked job by job, within the
- * bounds of {@link Jobs#search}.
+ * <p>Tags, groups, statuses and times lead to their jobs through an index, and a batch to the jobs that were enqueued since it was
+ * opened. The other conditions are checked job by job, within the bounds of {@link Jobs#search}.
  */
 public final class JobFilter {
 
@@ -85,6 +86,17 @@ public final class JobFilter {
         required("withGroup", "group", group);
         Draft draft = new Draft(conditions);
         draft.group = group;
+        return new JobFilter(draft);
+    }
+
+    /**
+     * Selects jobs of that batch; not those of batches that are part of it. Without tags, group and statuses, all jobs that were
+     * enqueued since the batch was opened are checked, the oldest first. See {@link JobOptions#withBatch}.
+     */
+    public JobFilter withBatch(UUID batch) {
+        required("withBatch", "batch", batch);
+        Draft draft = new Draft(conditions);
+        draft.batch = batch;
         return new JobFilter(draft);
     }
 
@@ -176,6 +188,11 @@ public final class JobFilter {
         return conditions.group;
     }
 
+    /** See {@link #withBatch}. */
+    public @Nullable UUID batch() {
+        return conditions.batch;
+    }
+
     /** See {@link #withUniqueKey}. */
     public @Nullable String uniqueKey() {
         return conditions.uniqueKey;
@@ -219,12 +236,13 @@ public final class JobFilter {
     /** Returns the conditions as text; equal texts mean equal filters. */
     @Override
     public String toString() {
-        return "JobFilter[name=%s, statuses=%s, tags=%s, group=%s, uniqueKey=%s, metadata=%s, error=%s, created=%s..%s, finished=%s..%s]"
+        return "JobFilter[name=%s, statuses=%s, tags=%s, group=%s, batch=%s, uniqueKey=%s, metadata=%s, error=%s, created=%s..%s, finished=%s..%s]"
                 .formatted(
                         conditions.name,
                         conditions.statuses,
                         conditions.tags,
                         conditions.group,
+                        conditions.batch,
                         conditions.uniqueKey,
                         conditions.metadata,
                         conditions.error,
@@ -247,6 +265,9 @@ public final class JobFilter {
 
         @Nullable
         String group;
+
+        @Nullable
+        UUID batch;
 
         @Nullable
         String uniqueKey;
@@ -276,6 +297,7 @@ public final class JobFilter {
             statuses = other.statuses;
             tags = other.tags;
             group = other.group;
+            batch = other.batch;
             uniqueKey = other.uniqueKey;
             metadata = other.metadata;
             error = other.error;

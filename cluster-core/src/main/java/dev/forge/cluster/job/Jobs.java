@@ -102,7 +102,17 @@ public interface Jobs {
      *
      * @param limit the number of batches, between 1 and 1,000
      */
-    List<JobBatchInfo> batches(int limit);
+    default List<JobBatchInfo> batches(int limit) {
+        return batches(limit, null);
+    }
+
+    /**
+     * Returns batches like {@link #batches(int)}, page by page.
+     *
+     * @param limit the number of batches, between 1 and 1,000
+     * @param after the last batch of the page before; null: begins with the newest
+     */
+    List<JobBatchInfo> batches(int limit, @Nullable UUID after);
 
     /** Returns a job by id. */
     Optional<JobInfo> find(UUID id);

@@ -24,6 +24,7 @@ import dev.forge.cluster.internal.job.store.JobStore.Cancelled;
 import dev.forge.cluster.internal.job.store.JobStore.NewJob;
 import dev.forge.cluster.internal.job.store.JobSuccessorStore;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.CallerTransaction;
@@ -141,7 +142,8 @@ public final class DefaultJobs implements Jobs {
                         reports,
                         new JobLimitReports(schema, application),
                         batchReports,
-                        new JobDependencyStore(schema, application)));
+                        new JobDependencyStore(schema, application),
+                        new NodeReports(schema, application)));
         this.demand =
                 new JobDemandReader(new JobDemandReports(schema, dependencies.control), engine, this::handlerName);
         this.history = new JobHistoryReports(schema, application);
@@ -245,9 +247,9 @@ public final class DefaultJobs implements Jobs {
     }
 
     @Override
-    public List<JobBatchInfo> batches(int limit) {
+    public List<JobBatchInfo> batches(int limit, @Nullable UUID after) {
         Arguments.limit("Jobs.batches", limit, MOST_LISTED);
-        return batchReports.list(null, limit);
+        return batchReports.list(after, limit);
     }
 
     // Jobs that exist ---------------------------------------------------------------------------------------

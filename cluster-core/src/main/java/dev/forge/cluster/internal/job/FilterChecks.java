@@ -21,6 +21,7 @@ final class FilterChecks {
     static boolean isSimple(JobFilter filter) {
         return filter.tags().isEmpty()
                 && filter.group() == null
+                && filter.batch() == null
                 && filter.uniqueKey() == null
                 && filter.metadata().isEmpty()
                 && filter.error() == null

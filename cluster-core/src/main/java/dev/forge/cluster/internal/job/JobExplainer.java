@@ -11,7 +11,9 @@ import dev.forge.cluster.internal.job.store.JobLimitReports.LimitState;
 import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.job.store.JobReports.Obstacles;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.StuckHandler;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.JobBatchInfo;
@@ -21,9 +23,11 @@ import dev.forge.cluster.job.JobInfo;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.UUID;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** Explains why a job is in its state, and what keeps a pending job from running. */
@@ -42,9 +46,15 @@ final class JobExplainer {
     private final JobLimitReports limits;
     private final JobBatchReports batches;
     private final JobDependencyStore dependencies;
+    private final NodeReports nodes;
 
     /** The queries that explanations are based on. */
-    record Reports(JobReports jobs, JobLimitReports limits, JobBatchReports batches, JobDependencyStore dependencies) {}
+    record Reports(
+            JobReports jobs,
+            JobLimitReports limits,
+            JobBatchReports batches,
+            JobDependencyStore dependencies,
+            NodeReports nodes) {}
 
     JobExplainer(Node node, JobEngine engine, JobHandlers handlers, Reports reports) {
         this.node = node;
@@ -54,6 +64,7 @@ final class JobExplainer {
         this.limits = reports.limits;
         this.batches = reports.batches;
         this.dependencies = reports.dependencies;
+        this.nodes = reports.nodes;
     }
 
     JobExplanation explain(UUID id) {
@@ -66,7 +77,7 @@ final class JobExplainer {
             case RUNNING -> explainRunning(job);
             case CLAIMED ->
                 new JobExplanation(
-                        Reason.CLAIMED, "Node %s has claimed it and will start it soon.".formatted(job.nodeId()));
+                        Reason.CLAIMED, "Node %s has claimed it and will start it soon.".formatted(holder(job)));
             case COMPLETED, FAILED, CANCELLED, ABANDONED ->
                 new JobExplanation(
                         Reason.FINISHED, "It has ended: %s at %s.".formatted(job.status(), job.finishedAt()));
@@ -77,8 +88,22 @@ final class JobExplainer {
         };
     }
 
+    private String holder(JobInfo job) {
+        return named(job.nodeId(), nodeNames(Stream.of(job.nodeId())));
+    }
+
+    private Map<UUID, String> nodeNames(Stream<@Nullable UUID> ids) {
+        return nodes.names(ids.filter(Objects::nonNull).collect(Collectors.toSet()));
+    }
+
+    /** Returns the name of a node with its id; the id alone if the node has no row any more. */
+    private static String named(@Nullable UUID id, Map<UUID, String> names) {
+        String name = id == null ? null : names.get(id);
+        return name == null ? String.valueOf(id) : "%s (%s)".formatted(Names.printable(name), id);
+    }
+
     private JobExplanation explainRunning(JobInfo job) {
-        String running = "It has been running on node %s since %s".formatted(job.nodeId(), job.startedAt());
+        String running = "It has been running on node %s since %s".formatted(holder(job), job.startedAt());
         StuckHandler stuck = engine.stuckHandlers().stream()
                 .filter(one -> one.id().equals(job.id()) && Objects.equals(job.nodeId(), node.id()))
                 .findFirst()
@@ -147,8 +172,11 @@ final class JobExplainer {
     }
 
     private String holders(List<String> names, @Nullable String group) {
-        return limits.holders(names, group).stream()
-                .map(holder -> "%s on node %s since %s".formatted(holder.job(), holder.node(), holder.since()))
+        List<JobLimitReports.Holder> holders = limits.holders(names, group);
+        Map<UUID, String> known = nodeNames(holders.stream().map(JobLimitReports.Holder::node));
+        return holders.stream()
+                .map(holder ->
+                        "%s on node %s since %s".formatted(holder.job(), named(holder.node(), known), holder.since()))
                 .collect(Collectors.joining(", "));
     }
 

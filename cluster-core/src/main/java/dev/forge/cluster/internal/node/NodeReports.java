@@ -9,7 +9,10 @@ import java.sql.SQLException;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
 import javax.sql.DataSource;
@@ -117,6 +120,19 @@ public final class NodeReports {
                 .params(within.toMillis(), deaths, limit)
                 .query((row, n) -> new Flapping(row.getString(1), row.getInt(2)))
                 .list();
+    }
+
+    /** Returns the names of nodes by the ids of their memberships. Nodes without a row are left out. */
+    public Map<UUID, String> names(Collection<UUID> ids) {
+        var names = new HashMap<UUID, String>();
+        if (!ids.isEmpty()) {
+            jdbc.sql(schema.sql("SELECT id, left(name, 500) FROM ~.forge_nodes WHERE id = ANY (?::uuid[])"))
+                    .param(ids.toArray(UUID[]::new))
+                    .query(row -> {
+                        names.put(row.getObject(1, UUID.class), row.getString(2));
+                    });
+        }
+        return names;
     }
 
     private static Row row(ResultSet row) throws SQLException {

@@ -8,12 +8,16 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.BulkOptions;
+import dev.forge.cluster.job.BulkResult;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobBatch;
 import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.JobBatchOptions;
 import dev.forge.cluster.job.JobBatchStatus;
+import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobFilter;
+import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.PermanentJobFailure;
@@ -23,6 +27,7 @@ import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
+import java.util.Comparator;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
@@ -125,6 +130,35 @@ class JobBatchTests extends JobFixture {
         assertThat(info(batch).completed()).isEqualTo(1_001);
         assertThat(info(batch).exact()).isTrue();
         assertThat(one.jobs().batches(10)).extracting(JobBatchInfo::id).containsExactly(batch.id());
+    }
+
+    @Test
+    void jobs_of_a_batch_are_found_and_changed_together() {
+        Member one = cluster.start("one", work, UnaryOperator.identity());
+        one.jobs().pause("line");
+        JobBatch batch = one.jobs().batch(options());
+        JobBatch other = one.jobs().batch(options());
+        List<UUID> enqueued = one.jobs().enqueueAll(lines(5), in(batch)).stream()
+                .map(EnqueuedJob::id)
+                .sorted(Comparator.comparing(UUID::toString))
+                .toList();
+        one.jobs().enqueueAll(lines(3), in(other));
+        JobFilter filter = JobFilter.all().withBatch(batch.id());
+        assertThat(one.jobs().search(filter, 100, null).jobs())
+                .extracting(JobInfo::id)
+                .isEqualTo(enqueued);
+        assertThat(one.jobs().list(filter, 100)).hasSize(5);
+        assertThat(one.jobs().count(filter)).isEqualTo(new JobCount(5, true));
+        BulkResult cancelled = one.jobs().cancelAll(filter, BulkOptions.defaults());
+        assertThat(cancelled.changed()).isEqualTo(5);
+        assertThat(one.jobs().count(JobFilter.all().withBatch(other.id()).withStatuses(JobStatus.PENDING)))
+                .isEqualTo(new JobCount(3, true));
+        assertThat(one.jobs().batches(1)).extracting(JobBatchInfo::id).containsExactly(other.id());
+        assertThat(one.jobs().batches(1, other.id()))
+                .extracting(JobBatchInfo::id)
+                .containsExactly(batch.id());
+        assertThat(one.jobs().batches(1, batch.id())).isEmpty();
+        one.jobs().resume("line");
     }
 
     @Test

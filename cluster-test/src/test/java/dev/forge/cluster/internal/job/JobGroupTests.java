@@ -229,8 +229,7 @@ class JobGroupTests extends JobFixture {
                     .contains(
                             "At most 1 jobs of group 'acme'",
                             holder.toString(),
-                            String.valueOf(member.node().id()),
-                            "since");
+                            "on node one (%s) since".formatted(member.node().id()));
 
             UUID first = member.jobs().enqueueNamed("ordered", null, in("acme")).id();
             JobExplanation later = member.jobs()

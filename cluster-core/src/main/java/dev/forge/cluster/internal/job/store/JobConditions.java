@@ -25,6 +25,7 @@ final class JobConditions {
             AND (:statuses::text[] IS NULL OR j.status = ANY (:statuses::text[]))
             AND (:tags::text[] IS NULL OR j.tags @> :tags::text[])
             AND (:group::text IS NULL OR j.job_group = :group)
+            AND (:batch::uuid IS NULL OR j.batch_id = :batch)
             AND (:key::text IS NULL OR j.unique_key = :key)
             AND (:createdFrom::timestamptz IS NULL OR j.created_at >= :createdFrom)
             AND (:createdBefore::timestamptz IS NULL OR j.created_at < :createdBefore)
@@ -44,6 +45,7 @@ final class JobConditions {
         parameters.put("statuses", statuses.isEmpty() ? null : words(statuses));
         parameters.put("tags", filter.tags().isEmpty() ? null : filter.tags().toArray(String[]::new));
         parameters.put("group", filter.group());
+        parameters.put("batch", filter.batch());
         parameters.put("key", filter.uniqueKey());
         parameters.put("createdFrom", storable(filter.createdFrom()));
         parameters.put("createdBefore", storable(filter.createdBefore()));

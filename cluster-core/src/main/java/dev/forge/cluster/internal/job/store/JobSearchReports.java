@@ -132,6 +132,8 @@ public final class JobSearchReports {
         Map<String, @Nullable Object> parameters = JobConditions.parameters(filter, JobWalk.statuses(filter));
         parameters.put("firstId", JobWalk.idAround(filter.createdFrom(), false));
         parameters.put("lastId", JobWalk.idAround(filter.createdBefore(), true));
+        parameters.put("batchId", JobWalk.firstOf(filter.batch(), true));
+        parameters.put("earliestBatchId", JobWalk.firstOf(filter.batch(), false));
         return parameters;
     }
 

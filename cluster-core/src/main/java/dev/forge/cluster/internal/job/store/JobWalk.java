@@ -27,6 +27,12 @@ record JobWalk(String from, String id, String matched, List<Column> order) {
     /** Ids begin with a clock of a node, and rows are inserted after the id was made. */
     private static final long ID_SLACK_MILLIS = 24 * 60 * 60 * 1000L;
 
+    /** By how much the clocks of two nodes usually differ at most. */
+    private static final long USUAL_SLACK_MILLIS = 60 * 1000L;
+
+    private static final int TIME_BITS_OFFSET = 16;
+    private static final int TIME_ORDERED = 7;
+
     /** For few rows, which are sorted: otherwise the planner may prefer the order of all ids, and read the whole table. */
     private static final Column UNINDEXED_ID = new Column("id::text", Type.TEXT, true);
 
@@ -103,7 +109,10 @@ record JobWalk(String from, String id, String matched, List<Column> order) {
         if (filter.uniqueKey() != null && filter.name() != null) {
             return ofKey(statuses);
         }
-        return statuses.isEmpty() ? List.of(newestFirst(filter)) : ofStatuses(filter, statuses);
+        if (!statuses.isEmpty()) {
+            return ofStatuses(filter, statuses);
+        }
+        return filter.batch() == null ? List.of(newestFirst(filter)) : ofBatch(filter);
     }
 
     /** Returns the statuses that a filter selects; empty: all. */
@@ -159,14 +168,39 @@ record JobWalk(String from, String id, String matched, List<Column> order) {
     }
 
     private static JobWalk newestFirst(JobFilter filter) {
-        var bounds = new StringBuilder("true");
-        if (filter.createdBefore() != null) {
-            bounds.append(" AND id < :lastId");
+        return ofJobs("true" + bounds(filter), new Column("id", Type.ID, true));
+    }
+
+    /**
+     * Jobs are enqueued after their batch was opened. Those whose ids say otherwise come last, because their node's clock would have
+     * to be wrong, and a day before the batch may hold more jobs than all searches read.
+     */
+    private static List<JobWalk> ofBatch(JobFilter filter) {
+        var oldestFirst = new Column("id", Type.ID, false);
+        return List.of(
+                ofJobs("id >= :batchId" + bounds(filter), oldestFirst),
+                ofJobs("id >= :earliestBatchId AND id < :batchId" + bounds(filter), oldestFirst));
+    }
+
+    private static String bounds(JobFilter filter) {
+        return (filter.createdBefore() == null ? "" : " AND id < :lastId")
+                + (filter.createdFrom() == null ? "" : " AND id >= :firstId");
+    }
+
+    /**
+     * Returns the smallest id that a job of the batch may have.
+     *
+     * @param usual whether the clocks of all nodes differ by as much as usual; otherwise by up to a day
+     */
+    static @Nullable UUID firstOf(@Nullable UUID batch, boolean usual) {
+        if (batch == null) {
+            return null;
         }
-        if (filter.createdFrom() != null) {
-            bounds.append(" AND id >= :firstId");
+        if (batch.version() != TIME_ORDERED) {
+            return new UUID(0, 0);
         }
-        return ofJobs(bounds.toString(), new Column("id", Type.ID, true));
+        long opened = batch.getMostSignificantBits() >>> TIME_BITS_OFFSET;
+        return new UUID(Math.max(0, opened - (usual ? USUAL_SLACK_MILLIS : ID_SLACK_MILLIS)) << TIME_BITS_OFFSET, 0);
     }
 
     /** Returns the smallest id that may have been made a day before that time, or after it. */
@@ -181,7 +215,7 @@ record JobWalk(String from, String id, String matched, List<Column> order) {
         } catch (ArithmeticException e) {
             millis = time.isAfter(Instant.EPOCH) ? most : 0;
         }
-        return new UUID(Math.min(Math.max(millis, 0), most) << 16, 0);
+        return new UUID(Math.min(Math.max(millis, 0), most) << TIME_BITS_OFFSET, 0);
     }
 
     private static List<JobWalk> ofStatuses(JobFilter filter, Set<JobStatus> statuses) {

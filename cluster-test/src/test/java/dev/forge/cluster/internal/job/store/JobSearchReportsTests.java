@@ -30,6 +30,8 @@ class JobSearchReportsTests extends JobStoreFixture {
 
     private static final int MANY = 30_000;
 
+    private final UUID batch = batchAt(Instant.now().minus(java.time.Duration.ofHours(40)));
+
     private final JobSearchReports search;
 
     JobSearchReportsTests(TestDatabase database) {
@@ -65,6 +67,11 @@ class JobSearchReportsTests extends JobStoreFixture {
                 .update();
     }
 
+    /** Returns the id of a batch that was opened then. */
+    private static UUID batchAt(Instant time) {
+        return new UUID(time.toEpochMilli() << 16 | 0x7000, 0x8000_0000_0000_0001L);
+    }
+
     private void mixedJobs() {
         // Ids that the cluster makes begin with the time; every tenth time is shared by several jobs.
         jdbc.sql("""
@@ -90,6 +97,11 @@ class JobSearchReportsTests extends JobStoreFixture {
         jdbc.sql("""
                 UPDATE forge_jobs SET waits_for = gen_random_uuid() WHERE status = 'pending' AND unique_key IS NOT NULL
                 """).update();
+        // Five hours before the batch, as if the clocks of the nodes differed, up to two hours after it.
+        jdbc.sql(
+                        "UPDATE forge_jobs SET batch_id = ? WHERE name = 'job1' AND created_at BETWEEN now() - interval '45 hours' AND now() - interval '38 hours'")
+                .param(batch)
+                .update();
         writeTags();
         jdbc.sql("VACUUM ANALYZE forge_jobs").update();
     }
@@ -117,6 +129,15 @@ class JobSearchReportsTests extends JobStoreFixture {
         filters.put(all().withTags("none"), "false");
         filters.put(all().withGroup("g1"), "job_group = 'g1'");
         filters.put(all().withGroup("g1").withName("job1"), "job_group = 'g1' AND name = 'job1'");
+        String ofBatch = "batch_id = '%s'".formatted(batch);
+        filters.put(all().withBatch(batch), ofBatch);
+        filters.put(all().withBatch(batch).withStatuses(JobStatus.FAILED), ofBatch + " AND status = 'failed'");
+        filters.put(all().withBatch(batch).withTags("red"), ofBatch + " AND tags::text[] @> '{red}'");
+        filters.put(all().withBatch(batch).withName("job0"), "false");
+        filters.put(
+                all().withBatch(batch).withCreatedFrom(Instant.now().minus(java.time.Duration.ofHours(41))),
+                ofBatch + " AND created_at >= now() - interval '41 hours'");
+        filters.put(all().withBatch(new UUID(1, 2)), "false");
         filters.put(all().withUniqueKey("key12"), "unique_key = 'key12'");
         filters.put(all().withUniqueKey("key12").withName("job0"), "unique_key = 'key12' AND name = 'job0'");
         filters.put(
@@ -164,6 +185,38 @@ class JobSearchReportsTests extends JobStoreFixture {
         Found third = search.find(filter, 10, second.next());
         assertThat(third.hits()).extracting(Hit::id).containsExactly(rare);
         assertThat(pages(filter, 10)).containsExactly(rare);
+    }
+
+    @Test
+    void jobs_of_a_batch_are_searched_from_its_opening_on_oldest_first() {
+        UUID opened = batchAt(Instant.now());
+        rows(MANY, "name", "'job'");
+        // An hour before the batch: read last, because jobs of the batch are hardly there.
+        idsAt("now() - interval '1 hour'", 12_000, "NULL");
+        idsAt("now() + n * interval '1 second'", 6, "'%s'".formatted(opened));
+        idsAt("now() + interval '1 hour'", 3_000, "NULL");
+        List<UUID> expected = jdbc.sql("SELECT id FROM forge_jobs WHERE batch_id = ? ORDER BY id")
+                .param(opened)
+                .query(UUID.class)
+                .list();
+        JobSearchReports timeless = searchWith(() -> 0);
+        Found first = timeless.find(all().withBatch(opened), 4, null);
+        assertThat(first.ids()).isEqualTo(expected.subList(0, 4));
+        assertThat(first.examined()).isEqualTo(4);
+        Found second = timeless.find(all().withBatch(opened), 4, first.next());
+        assertThat(second.ids()).isEqualTo(expected.subList(4, 6));
+        assertThat(second.examined()).isEqualTo(JobSearchReports.MOST_EXAMINED);
+        assertThat(pages(all().withBatch(opened), 4)).isEqualTo(expected);
+    }
+
+    /** Inserts jobs whose ids have that time. */
+    private void idsAt(String time, int count, String batch) {
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, batch_id)
+                SELECT (lpad(to_hex((extract(epoch FROM %s) * 1000)::bigint), 12, '0')
+                        || '7' || substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid, 'job', %s::uuid
+                FROM generate_series(1, %d) AS n
+                """.formatted(time, batch, count)).update();
     }
 
     @Test
@@ -218,6 +271,8 @@ class JobSearchReportsTests extends JobStoreFixture {
         assertThat(costs).allSatisfy((name, read) -> assertThat(read).as(name).isLessThan(8_000));
         // A hundred thousand rows without an index are read up to the bound.
         assertThat(reads(() -> search.find(all().withMetadata("a", "b"), 10, null)))
+                .isLessThan(2L * JobSearchReports.MOST_EXAMINED);
+        assertThat(reads(() -> search.find(all().withBatch(new UUID(1, 2)), 10, null)))
                 .isLessThan(2L * JobSearchReports.MOST_EXAMINED);
     }
 
