@@ -84,6 +84,9 @@ class ArchitectureTests {
     /** Packages of the wiring that all of its slices share. */
     private static final Set<String> SHARED_WIRING = Set.of("properties", "handler");
 
+    /** Slices of the wiring that show operators what another slice knows, each with that slice. */
+    private static final Map<String, String> ADAPTERS = Map.of("actuate", "operations");
+
     private static final JavaClasses PRODUCT = new ClassFileImporter()
             .withImportOption(new ImportOption.DoNotIncludeTests())
             .importPackages(ROOT)
@@ -111,6 +114,18 @@ class ArchitectureTests {
                 .dependOnClassesThat()
                 .resideInAPackage(WIRING + "..")),
         SLICES_OF_THE_WIRING_DO_NOT_SEE_EACH_OTHER(classes().should(useNoOtherWiring())),
+        OPERATIONS_KNOW_NO_ADAPTER(noClasses()
+                .that()
+                .resideInAPackage(WIRING + ".operations")
+                .should()
+                .dependOnClassesThat(resideInAPackage("org.springframework.boot.actuate..")
+                        // What the application configures for all of its endpoints.
+                        .and(DescribedPredicate.not(
+                                nameMatching(".*\\.(Sanitizer|SanitizingFunction|SanitizableData)"))))
+                .orShould()
+                .dependOnClassesThat()
+                .resideInAnyPackage(
+                        "org.springframework.web..", "org.springframework.security..", "jakarta.servlet..")),
         NO_PACKAGE_CYCLES(slices().matching("dev.forge.(**)").should().beFreeOfCycles()),
         CORE_IS_FREE_OF_SPRING_BOOT(noClasses()
                 .that(resideInAPackage(ROOT + "..").and(resideOutsideOfPackages(WIRING + "..")))
@@ -256,7 +271,10 @@ class ArchitectureTests {
                 }
                 type.getDirectDependenciesFromSelf().forEach(dependency -> {
                     String used = below(WIRING, dependency.getTargetClass());
-                    boolean shared = used.isEmpty() || used.equals(own) || SHARED_WIRING.contains(used);
+                    boolean shared = used.isEmpty()
+                            || used.equals(own)
+                            || used.equals(ADAPTERS.get(own))
+                            || SHARED_WIRING.contains(used);
                     if (!shared) {
                         events.add(SimpleConditionEvent.violated(type, dependency.getDescription()));
                     }

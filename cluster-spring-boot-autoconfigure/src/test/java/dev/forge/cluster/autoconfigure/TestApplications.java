@@ -12,6 +12,7 @@ import dev.forge.cluster.autoconfigure.job.JobAutoConfiguration;
 import dev.forge.cluster.autoconfigure.leader.LeaderAutoConfiguration;
 import dev.forge.cluster.autoconfigure.lock.LockAutoConfiguration;
 import dev.forge.cluster.autoconfigure.metrics.ClusterMetricsAutoConfiguration;
+import dev.forge.cluster.autoconfigure.operations.ClusterOperationsAutoConfiguration;
 import dev.forge.cluster.autoconfigure.startup.StartupAutoConfiguration;
 import dev.forge.cluster.autoconfigure.state.StateAutoConfiguration;
 import dev.forge.cluster.job.JobInfo;
@@ -75,6 +76,7 @@ public final class TestApplications {
                         TransactionAutoConfiguration.class,
                         JdbcTemplateAutoConfiguration.class,
                         JdbcClientAutoConfiguration.class,
+                        ClusterOperationsAutoConfiguration.class,
                         ClusterActuatorAutoConfiguration.class,
                         ClusterMetricsAutoConfiguration.class,
                         JacksonEndpointAutoConfiguration.class));

@@ -10,8 +10,8 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 /**
  * Settings of the endpoint.
  *
- * @param showValues When to show values of the application: payloads, inputs, results, errors, metadata, unique keys, notes and lock
- *     names. Names of members inside of payloads are always shown.
+ * @param showValues When to show values of the application: payloads, inputs, results, errors, metadata, unique keys, groups, notes,
+ *     lock names and keys of rate limits. Names of members inside of payloads are always shown.
  * @param roles Roles that may see values when show-values is when-authorized. A user needs one of them. When empty, all
  *     authenticated users may.
  */

@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.actuate;
 
+import dev.forge.cluster.autoconfigure.operations.ClusterOperations;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
+import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.actuate.endpoint.EndpointId;
 import org.springframework.boot.actuate.endpoint.OperationType;
 import org.springframework.boot.actuate.endpoint.invoke.OperationInvoker;
@@ -15,15 +19,17 @@ import org.springframework.boot.actuate.endpoint.invoke.OperationParameters;
 import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 
 /**
- * Rejects requests to the endpoint of the cluster with parameters that it does not have. Spring Boot ignores them, and a misspelt
- * condition would let an operation change all jobs.
+ * Rejects requests to the endpoint of the cluster with parameters that its methods do not have. Spring Boot drops them, so that {@link
+ * ClusterOperations}, which rejects parameters that a resource does not have, would not see them.
  */
 final class UnknownParameters implements OperationInvokerAdvisor {
 
     private final EndpointId endpoint;
+    private final ObjectProvider<ClusterOperations> operations;
 
-    UnknownParameters(String endpoint) {
+    UnknownParameters(String endpoint, ObjectProvider<ClusterOperations> operations) {
         this.endpoint = EndpointId.of(endpoint);
+        this.operations = operations;
     }
 
     @Override
@@ -32,16 +38,33 @@ final class UnknownParameters implements OperationInvokerAdvisor {
         if (!id.equals(endpoint) || parameters == null) {
             return invoker;
         }
-        var known = new TreeSet<>(
-                parameters.stream().map(OperationParameter::getName).collect(Collectors.toSet()));
+        Set<String> known =
+                parameters.stream().map(OperationParameter::getName).collect(Collectors.toUnmodifiableSet());
         return context -> {
             var unknown = new TreeSet<>(context.getArguments().keySet());
             unknown.removeAll(known);
             return unknown.isEmpty()
                     ? invoker.invoke(context)
                     : new WebEndpointResponse<>(
-                            Map.of("error", "Unknown parameters %s. Known: %s".formatted(unknown, known)),
+                            Map.of(
+                                    "error",
+                                    "Unknown parameters %s. Known: %s"
+                                            .formatted(
+                                                    unknown,
+                                                    new TreeSet<>(ofResource(type, context.getArguments(), known)))),
                             WebEndpointResponse.STATUS_BAD_REQUEST);
         };
+    }
+
+    /** Returns the parameters of the resource that a request is for; all of the operation if there is no such resource. */
+    private Set<String> ofResource(OperationType type, Map<String, Object> arguments, Set<String> all) {
+        ClusterOperations resources = operations.getIfAvailable();
+        if (resources == null || !(arguments.get(ClusterEndpoint.PATH) instanceof String[] path)) {
+            return all;
+        }
+        return (type == OperationType.READ
+                        ? resources.readParameters(List.of(path))
+                        : resources.changeParameters(List.of(path)))
+                .orElse(all);
     }
 }

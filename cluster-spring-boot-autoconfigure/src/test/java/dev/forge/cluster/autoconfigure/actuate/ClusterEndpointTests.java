@@ -8,6 +8,8 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.operations.ClusterDescriptor;
+import dev.forge.cluster.autoconfigure.operations.ClusterOperations;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobContext;
@@ -167,7 +169,7 @@ class ClusterEndpointTests {
                     Statement lock = other.createStatement()) {
                 other.setAutoCommit(false);
                 lock.execute("LOCK TABLE forge_jobs");
-                List<Future<Integer>> waiting = IntStream.range(0, ClusterEndpoint.CONCURRENT_READS)
+                List<Future<Integer>> waiting = IntStream.range(0, ClusterOperations.CONCURRENT_READS)
                         .mapToObj(i -> threads.submit(() -> client.get("jobs").status()))
                         .toList();
                 await().until(() -> client.get("nodes").status() == 503);

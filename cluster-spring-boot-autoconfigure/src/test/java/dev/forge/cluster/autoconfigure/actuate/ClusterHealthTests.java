@@ -8,6 +8,7 @@ import static org.mockito.Mockito.mock;
 
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.operations.ClusterOperationsAutoConfiguration;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
@@ -44,7 +45,8 @@ class ClusterHealthTests {
     private ApplicationContextRunner runner() {
         return TestApplications.on(database)
                 .withPropertyValues("forge.cluster.node.name=first", "management.endpoints.web.exposure.include=*")
-                .withConfiguration(AutoConfigurations.of(ClusterActuatorAutoConfiguration.class));
+                .withConfiguration(AutoConfigurations.of(
+                        ClusterOperationsAutoConfiguration.class, ClusterActuatorAutoConfiguration.class));
     }
 
     private static Health health(ApplicationContext context, String component) {

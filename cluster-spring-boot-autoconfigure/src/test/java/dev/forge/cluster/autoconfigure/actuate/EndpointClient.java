@@ -4,6 +4,7 @@ package dev.forge.cluster.autoconfigure.actuate;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.autoconfigure.operations.ClusterOperationsAutoConfiguration;
 import java.security.Principal;
 import java.util.HashMap;
 import java.util.List;
@@ -148,6 +149,8 @@ public final class EndpointClient {
     public static ApplicationContextRunner expose(ApplicationContextRunner runner) {
         return runner.withPropertyValues("management.endpoints.web.exposure.include=*")
                 .withConfiguration(AutoConfigurations.of(
-                        ClusterActuatorAutoConfiguration.class, JacksonEndpointAutoConfiguration.class));
+                        ClusterOperationsAutoConfiguration.class,
+                        ClusterActuatorAutoConfiguration.class,
+                        JacksonEndpointAutoConfiguration.class));
     }
 }

@@ -214,7 +214,7 @@ class EndpointJsonTests {
                          'scheduledAt': '(time)', 'attempts': 0, 'recoveries': 0, 'epoch': 0},
                         {'id': '(id)', 'name': 'send', 'status': 'completed', 'priority': 50, 'createdAt': '(time)',
                          'scheduledAt': '(time)', 'startedAt': '(time)', 'finishedAt': '(time)', 'attempts': 1,
-                         'maxAttempts': 10, 'recoveries': 0, 'epoch': 1, 'node': '(id)'},
+                         'maxAttempts': 10, 'recoveries': 0, 'epoch': 1, 'node': '(id)', 'tags': ['spring']},
                         {'id': '(id)', 'name': 'burn', 'status': 'failed', 'priority': 50, 'createdAt': '(time)',
                          'scheduledAt': '(time)', 'startedAt': '(time)', 'finishedAt': '(time)', 'attempts': 1,
                          'maxAttempts': 1, 'recoveries': 0, 'epoch': 1, 'node': '(id)'}
@@ -226,7 +226,7 @@ class EndpointJsonTests {
                     {
                       'id': '(id)', 'name': 'send', 'status': 'completed', 'priority': 50, 'createdAt': '(time)',
                       'scheduledAt': '(time)', 'startedAt': '(time)', 'finishedAt': '(time)', 'attempts': 1,
-                      'maxAttempts': 10, 'recoveries': 0, 'epoch': 1, 'node': '(id)',
+                      'maxAttempts': 10, 'recoveries': 0, 'epoch': 1, 'node': '(id)', 'nodeName': 'first',
                       'metadata': {'tenant': 'acme'}, 'uniqueKey': 'alice', 'tags': ['spring'],
                       'payload': {'to': 'Alice'},
                       'result': {'sentTo': 'Alice'}, 'explanation': '(reason and text)'
@@ -236,7 +236,8 @@ class EndpointJsonTests {
                     {
                       'id': '(id)', 'name': 'burn', 'status': 'failed', 'priority': 50, 'createdAt': '(time)',
                       'scheduledAt': '(time)', 'startedAt': '(time)', 'finishedAt': '(time)', 'attempts': 1,
-                      'maxAttempts': 1, 'recoveries': 0, 'epoch': 1, 'node': '(id)', 'metadata': {}, 'payload': {},
+                      'maxAttempts': 1, 'recoveries': 0, 'epoch': 1, 'node': '(id)', 'nodeName': 'first', 'metadata': {},
+                      'payload': {},
                       'error': 'java.lang.IllegalStateException: ashes',
                       'attemptHistory': [
                         {'attempt': 1, 'epoch': 1, 'node': '(id)', 'startedAt': '(time)', 'durationMillis': '(number)',

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.operations;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What operators see and do, for adapters such as the Actuator endpoint. An adapter authenticates and authorizes its users, translates
+ * requests, and writes the descriptors, for example as JSON.
+ *
+ * <p>A path has the name of a resource, such as {@code jobs}, and the name or id of an entry, whose segments may be several. Values of
+ * the application in descriptors are sanitized, and masked unless the {@linkplain Caller#seesValues() caller sees them}.
+ *
+ * <p>All calls use the database and block.
+ */
+public final class ClusterOperations {
+
+    /** How many calls may read resources at a time, of all adapters: they use the application's pool and may load large values. */
+    public static final int CONCURRENT_READS = 2;
+
+    /** How many further calls may wait: each has a thread of the web server. */
+    private static final int MOST_WAITING = 8;
+
+    private static final Duration READ_PATIENCE = Duration.ofSeconds(5);
+
+    private final Semaphore reads = new Semaphore(CONCURRENT_READS, true);
+    private final Supplier<ClusterDescriptor> overview;
+    private final Map<String, Resource> resources = new TreeMap<>();
+
+    ClusterOperations(Supplier<ClusterDescriptor> overview, List<Resource> resources) {
+        this.overview = overview;
+        resources.forEach(resource -> this.resources.put(resource.name(), resource));
+    }
+
+    /** Returns the names of the resources, with which paths begin. */
+    public Set<String> resources() {
+        return Set.copyOf(resources.keySet());
+    }
+
+    /** Returns an overview of the cluster. */
+    public ClusterDescriptor overview() {
+        return overview.get();
+    }
+
+    /**
+     * Reads a resource, or an entry of it.
+     *
+     * @param path the resource, followed by the name or id of an entry
+     * @param parameters those of {@link #readParameters}
+     * @throws InvalidOperationException if a parameter is unknown or invalid
+     */
+    public OperationResult read(Caller caller, List<String> path, Map<String, String> parameters) {
+        var request = new OperationRequest(caller, List.copyOf(path), Map.copyOf(parameters));
+        Resource resource = resource(path);
+        Set<String> known = readParameters(path).orElse(null);
+        if (resource == null || known == null) {
+            return request.notFound();
+        }
+        request.requireOnly(known);
+        return oneOfFew(() -> resource.read(request));
+    }
+
+    /**
+     * Changes the state of an entry; of jobs also of all that match the parameters.
+     *
+     * @param path the resource, followed by the name or id of the entry; the resource alone: all entries that match
+     * @param state the requested state, for example {@code cancelled}
+     * @param parameters those of {@link #changeParameters}
+     * @return the descriptor of the changed entry
+     * @throws InvalidOperationException if a parameter is unknown or invalid, or if the change is not possible
+     */
+    public OperationResult change(Caller caller, List<String> path, String state, Map<String, String> parameters) {
+        var request = new OperationRequest(caller, List.copyOf(path), Map.copyOf(parameters));
+        OperationRequest.requirePrintable("state", state);
+        Resource resource = resource(path);
+        if (resource == null || resource.parameters().change() == null) {
+            return request.notFound();
+        }
+        String name = resource.name();
+        Set<String> known = changeParameters(path)
+                .orElseThrow(() -> new InvalidOperationException(
+                        "The state of all %1$s cannot be changed at once: POST to %1$s/{name or id}".formatted(name)));
+        LimitsResource.requireNoLimits(request, known);
+        request.requireOnly(known);
+        return resource.change(request, state);
+    }
+
+    /** Returns the names of the parameters of a read of that path; empty if there is nothing to read. */
+    public Optional<Set<String>> readParameters(List<String> path) {
+        return parameters(path, path.size() > 1 ? ResourceParameters::entry : ResourceParameters::list);
+    }
+
+    /** Returns the names of the parameters of a change of that path; empty if there is nothing to change. */
+    public Optional<Set<String>> changeParameters(List<String> path) {
+        boolean one = path.stream().skip(1).anyMatch(segment -> !segment.isEmpty());
+        return parameters(path, one ? ResourceParameters::change : ResourceParameters::changeOfAll);
+    }
+
+    private Optional<Set<String>> parameters(
+            List<String> path, Function<ResourceParameters, @Nullable Set<String>> ofRequest) {
+        Resource resource = resource(path);
+        return resource == null ? Optional.empty() : Optional.ofNullable(ofRequest.apply(resource.parameters()));
+    }
+
+    private @Nullable Resource resource(List<String> path) {
+        return path.isEmpty() ? null : resources.get(path.get(0));
+    }
+
+    /** Bounds what readers take from the application: each waits for its turn, and gives up if it does not come soon. */
+    private OperationResult oneOfFew(Supplier<OperationResult> read) {
+        try {
+            if (reads.getQueueLength() >= MOST_WAITING
+                    || !reads.tryAcquire(READ_PATIENCE.toMillis(), TimeUnit.MILLISECONDS)) {
+                return new OperationResult.Busy("Too many requests read at the same time. Try again later.");
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("Interrupted while waiting to read", e);
+        }
+        try {
+            return read.get();
+        } finally {
+            reads.release();
+        }
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.operations;
+
+import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
+import dev.forge.cluster.autoconfigure.ClusterLifecycle;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
+import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.cron.Crons;
+import dev.forge.cluster.daemon.Daemons;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.store.JobLimitReports;
+import dev.forge.cluster.internal.job.store.JobRelationReports;
+import dev.forge.cluster.internal.job.store.JobReports;
+import dev.forge.cluster.internal.leader.LeaderStore;
+import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.node.NodeReports;
+import dev.forge.cluster.internal.node.NodeStore;
+import dev.forge.cluster.internal.ratelimit.RateLimitReports;
+import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.workflow.Workflows;
+import java.util.ArrayList;
+import java.util.List;
+import javax.sql.DataSource;
+import org.springframework.aot.hint.annotation.RegisterReflectionForBinding;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.boot.actuate.endpoint.Sanitizer;
+import org.springframework.boot.actuate.endpoint.SanitizingFunction;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.context.annotation.Bean;
+
+/** Adds {@link ClusterOperations} if the application has Actuator, whose sanitizing functions it uses. */
+@AutoConfiguration(
+        after = ClusterAutoConfiguration.class,
+        afterName = {
+            "dev.forge.cluster.autoconfigure.cron.CronAutoConfiguration",
+            "dev.forge.cluster.autoconfigure.daemon.DaemonAutoConfiguration",
+            "dev.forge.cluster.autoconfigure.job.JobAutoConfiguration",
+            "dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration"
+        })
+@ConditionalOnBean({ClusterLifecycle.class, Jobs.class, Crons.class, Daemons.class})
+@ConditionalOnClass(Sanitizer.class)
+@RegisterReflectionForBinding({
+    ClusterDescriptor.class,
+    NodesDescriptor.class,
+    NodesDescriptor.NodeStateDescriptor.class,
+    LocksDescriptor.class,
+    RateLimitsDescriptor.class,
+    JobsDescriptor.class,
+    JobsDescriptor.JobDescriptor.class,
+    JobsDescriptor.JobLogsDescriptor.class,
+    JobsDescriptor.BulkDescriptor.class,
+    JobsDescriptor.JobStatusDescriptor.class,
+    JobsDescriptor.JobNameStateDescriptor.class,
+    LimitsDescriptor.class,
+    BatchesDescriptor.class,
+    DemandDescriptor.class,
+    CronsDescriptor.class,
+    CronsDescriptor.CronStateDescriptor.class,
+    DaemonsDescriptor.class,
+    DaemonsDescriptor.DaemonStateDescriptor.class,
+    WorkflowsDescriptor.class,
+    WorkflowsDescriptor.RunDescriptor.class,
+    WorkflowsDescriptor.RunStatusDescriptor.class
+})
+public final class ClusterOperationsAutoConfiguration {
+
+    @Bean
+    @ConditionalOnMissingBean
+    ClusterOperations clusterOperations(
+            ClusterAutoConfiguration.ClusterName name,
+            NodeRuntime runtime,
+            Schema schema,
+            ClusterProperties properties,
+            JobEngine.Dependencies tools,
+            JobHandlers handlers,
+            Jobs jobs,
+            Crons crons,
+            Daemons daemons,
+            ObjectProvider<Workflows> workflows,
+            ObjectProvider<SanitizingFunction> sanitizingFunctions) {
+        DataSource control = runtime.control().reports();
+        var values = new ValueSanitizer(
+                new Sanitizer(sanitizingFunctions.orderedStream().toList()), tools.codec());
+        var nodes = new NodesResource(runtime.node(), new NodeReports(schema, control), new NodeStore(schema, control));
+        var jobsResource = new JobsResource(
+                jobs,
+                new JobsResource.Reports(
+                        new JobReports(schema, control),
+                        new JobRelationReports(schema, control),
+                        new NodeReports(schema, control)),
+                values);
+        var daemonsResource = new DaemonsResource(daemons, values);
+        List<Resource> resources = new ArrayList<>(List.of(
+                nodes,
+                new LocksResource(new LockStore(schema, control), values),
+                new RateLimitsResource(new RateLimitReports(schema, control), values),
+                jobsResource,
+                new LimitsResource(jobs, new JobLimitReports(schema, control), handlers, values),
+                new BatchesResource(jobs, values),
+                new DemandResource(jobs::demand, properties.worker().drainTarget(), runtime.node()::nanos),
+                new CronsResource(crons, values),
+                daemonsResource));
+        workflows.stream().findFirst().ifPresent(all -> resources.add(new WorkflowsResource(all, values)));
+        return new ClusterOperations(
+                new OverviewReader(
+                        name.text(),
+                        runtime.node(),
+                        new LeaderStore(schema, control),
+                        new OverviewReader.Counted(nodes, jobsResource, daemonsResource)),
+                resources);
+    }
+}

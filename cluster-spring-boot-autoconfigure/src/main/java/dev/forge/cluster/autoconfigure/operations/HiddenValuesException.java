@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.operations;
+
+import java.util.Collection;
+import java.util.TreeSet;
+
+/**
+ * Thrown if a caller who may not see values selects by them: the number of entries that are found would disclose the values. See
+ * {@link Caller#seesValues()}.
+ */
+public final class HiddenValuesException extends InvalidOperationException {
+
+    private static final long serialVersionUID = 1L;
+
+    /** @param parameters the parameters that select by values */
+    HiddenValuesException(Collection<String> parameters) {
+        super("The parameters %s select by values that are hidden from this user".formatted(new TreeSet<>(parameters)));
+    }
+}

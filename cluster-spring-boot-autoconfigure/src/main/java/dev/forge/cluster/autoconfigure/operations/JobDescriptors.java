@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.operations;
+
+import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.AttemptDescriptor;
+import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.ExplanationDescriptor;
+import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobDescriptor;
+import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobSummaryDescriptor;
+import dev.forge.cluster.autoconfigure.operations.ValueSanitizer.Sanitized;
+import dev.forge.cluster.internal.job.store.JobRelationReports.Relations;
+import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.job.JobAttempt;
+import dev.forge.cluster.job.JobExplanation;
+import dev.forge.cluster.job.JobInfo;
+import java.time.Duration;
+import java.util.List;
+import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
+
+/** Makes descriptors of jobs, with sanitized values. */
+final class JobDescriptors {
+
+    private JobDescriptors() {}
+
+    static JobSummaryDescriptor summary(JobInfo job, Relations relations, Sanitized shown) {
+        return new JobSummaryDescriptor(
+                job.id(),
+                job.name(),
+                EnumText.hyphenated(job.status()),
+                job.priority(),
+                job.capability(),
+                job.createdAt(),
+                job.scheduledAt(),
+                job.startedAt(),
+                job.finishedAt(),
+                job.attempts(),
+                job.maxAttempts(),
+                job.recoveries(),
+                job.epoch(),
+                job.nodeId(),
+                shown.value("group", job.group()),
+                orAbsent(job.tags()),
+                job.batch(),
+                orAbsent(relations.waitsFor()),
+                relations.batch(),
+                orAbsent(relations.awaitedBy()));
+    }
+
+    /** @param nodeName the name of the node that has the job or had it last; null: unknown */
+    static JobDescriptor descriptor(
+            JobInfo job, Relations relations, @Nullable String nodeName, JobExplanation explanation, Sanitized shown) {
+        var metadata = new TreeMap<String, @Nullable Object>();
+        job.metadata().forEach((key, value) -> metadata.put(key, shown.value("metadata." + key, value)));
+        Object uniqueKey = shown.value("uniqueKey", job.uniqueKey());
+        Object group = shown.value("group", job.group());
+        return new JobDescriptor(
+                job.id(),
+                job.name(),
+                EnumText.hyphenated(job.status()),
+                job.priority(),
+                job.capability(),
+                job.createdAt(),
+                job.scheduledAt(),
+                job.startedAt(),
+                job.finishedAt(),
+                job.attempts(),
+                job.maxAttempts(),
+                job.recoveries(),
+                job.epoch(),
+                job.nodeId(),
+                nodeName,
+                metadata,
+                uniqueKey,
+                group,
+                orAbsent(job.tags()),
+                job.batch(),
+                orAbsent(relations.waitsFor()),
+                relations.batch(),
+                orAbsent(relations.awaitedBy()),
+                shown.json("progress", job.progress()),
+                shown.json("payload", job.payload()),
+                shown.json("result", job.result()),
+                shown.value("error", job.lastError()),
+                attempts(job.attemptHistory(), shown),
+                new ExplanationDescriptor(
+                        explanation.reason(),
+                        masked(masked(explanation.text(), job.uniqueKey(), uniqueKey), job.group(), group)));
+    }
+
+    private static <T> @Nullable List<T> orAbsent(List<T> list) {
+        return list.isEmpty() ? null : list;
+    }
+
+    private static @Nullable List<AttemptDescriptor> attempts(List<JobAttempt> attempts, Sanitized shown) {
+        return orAbsent(
+                attempts.stream().map(attempt -> attempt(attempt, shown)).toList());
+    }
+
+    private static AttemptDescriptor attempt(JobAttempt attempt, Sanitized shown) {
+        Duration duration = attempt.duration();
+        return new AttemptDescriptor(
+                attempt.attempt(),
+                attempt.epoch(),
+                attempt.nodeId(),
+                attempt.startedAt(),
+                duration == null ? null : duration.toMillis(),
+                EnumText.hyphenated(attempt.result()),
+                shown.value("error", attempt.error()));
+    }
+
+    /** Replaces a unique key or group that an explanation names by what is shown of it. */
+    private static String masked(String text, @Nullable String named, @Nullable Object shown) {
+        return named == null ? text : text.replace("'" + named + "'", "'" + shown + "'");
+    }
+}

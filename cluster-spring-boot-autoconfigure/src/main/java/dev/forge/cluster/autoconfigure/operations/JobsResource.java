@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.operations;
+
+import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.BulkDescriptor;
+import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobDescriptor;
+import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobLogsDescriptor;
+import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobNameStateDescriptor;
+import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobStatusDescriptor;
+import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.LogLineDescriptor;
+import dev.forge.cluster.autoconfigure.operations.ValueSanitizer.Sanitized;
+import dev.forge.cluster.internal.job.store.JobRelationReports;
+import dev.forge.cluster.internal.job.store.JobRelationReports.Relations;
+import dev.forge.cluster.internal.job.store.JobReports;
+import dev.forge.cluster.internal.node.NodeReports;
+import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.job.BulkResult;
+import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobPage;
+import dev.forge.cluster.job.JobRejectedException;
+import dev.forge.cluster.job.Jobs;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.UUID;
+import java.util.function.BooleanSupplier;
+import org.jspecify.annotations.Nullable;
+
+/** The resource {@code jobs}: lists jobs, shows one, cancels and retries jobs, pauses and resumes job names. */
+final class JobsResource implements Resource {
+
+    private static final int DEFAULT_LIMIT = 50;
+    private static final ResourceParameters PARAMETERS = ResourceParameters.ofList(
+                    ResourceParameters.together(JobQuery.PARAMETERS, "after", "limit")
+                            .toArray(String[]::new))
+            .withEntry()
+            .withChange()
+            .withChangeOfAll(JobsChange.PARAMETERS);
+
+    private final Jobs jobs;
+    private final Reports reports;
+    private final ValueSanitizer values;
+
+    /** The queries behind the resource, besides those of {@link Jobs}. */
+    record Reports(JobReports jobs, JobRelationReports relations, NodeReports nodes) {}
+
+    JobsResource(Jobs jobs, Reports reports, ValueSanitizer values) {
+        this.jobs = jobs;
+        this.reports = reports;
+        this.values = values;
+    }
+
+    @Override
+    public String name() {
+        return "jobs";
+    }
+
+    @Override
+    public ResourceParameters parameters() {
+        return PARAMETERS;
+    }
+
+    /** Returns the number of unfinished jobs by status; at most 10,000 pending jobs of each name are counted. */
+    Map<String, Long> counts() {
+        var counts = new TreeMap<String, Long>();
+        reports.jobs
+                .unfinished()
+                .forEach(count -> counts.merge(EnumText.hyphenated(count.status()), count.jobs(), Long::sum));
+        return counts;
+    }
+
+    @Override
+    public OperationResult read(OperationRequest request) {
+        if (!request.hasEntry()) {
+            return request.result(list(request));
+        }
+        List<String> path = request.path();
+        if (path.size() == 3 && path.get(2).equals("logs")) {
+            return request.result(logs(path.get(1), request.caller()));
+        }
+        return request.result(path.size() == 2 ? find(path.get(1), request.caller()) : null);
+    }
+
+    /** Returns a page of the jobs of a filter without large values; {@link Jobs#search} states its bounds and its order. */
+    private JobsDescriptor list(OperationRequest request) {
+        Sanitized shown = values.shownTo(request.caller());
+        try {
+            JobPage page =
+                    jobs.search(new JobQuery(request).filter(), request.limit(DEFAULT_LIMIT), request.text("after"));
+            Map<UUID, Relations> relations =
+                    reports.relations.of(page.jobs().stream().map(JobInfo::id).toList());
+            return new JobsDescriptor(
+                    jobs.paused(),
+                    page.jobs().stream()
+                            .map(job -> JobDescriptors.summary(
+                                    job, relations.getOrDefault(job.id(), Relations.NONE), shown))
+                            .toList(),
+                    page.examined(),
+                    page.cutOff(),
+                    page.next());
+        } catch (IllegalArgumentException e) {
+            throw InvalidOperationException.because(e);
+        }
+    }
+
+    /** Returns one job with its values and the reason why it is not running; null if there is no such job. */
+    private @Nullable JobDescriptor find(String id, Caller caller) {
+        UUID job = requiredJobId(id);
+        JobInfo info = jobs.find(job).orElse(null);
+        if (info == null) {
+            return null;
+        }
+        UUID node = info.nodeId();
+        return JobDescriptors.descriptor(
+                info,
+                reports.relations.of(List.of(job)).getOrDefault(job, Relations.NONE),
+                node == null ? null : reports.nodes.names(List.of(node)).get(node),
+                jobs.explain(job),
+                values.shownTo(caller));
+    }
+
+    /** Returns the lines that the handler has logged for a job; null if there is no such job. */
+    private @Nullable JobLogsDescriptor logs(String id, Caller caller) {
+        UUID job = requiredJobId(id);
+        Sanitized shown = values.shownTo(caller);
+        List<LogLineDescriptor> lines = jobs.logs(job).stream()
+                .map(line -> new LogLineDescriptor(
+                        line.time(), line.attempt(), line.epoch(), shown.value("log", line.message())))
+                .toList();
+        return lines.isEmpty() && jobs.find(job).isEmpty() ? null : new JobLogsDescriptor(job, lines);
+    }
+
+    @Override
+    public OperationResult change(OperationRequest request, String state) {
+        return request.entry().isEmpty()
+                ? request.result(changeAll(state, new JobsChange(request)))
+                : changeState(request, state);
+    }
+
+    /** Changes all jobs that match a query. */
+    private BulkDescriptor changeAll(String state, JobsChange change) {
+        try {
+            BulkResult result = switch (state) {
+                case "cancelled" -> jobs.cancelAll(change.filter(), change.options());
+                case "retry" -> jobs.retryAll(change.filter(), change.options());
+                case "deleted" -> jobs.deleteAll(change.filter(), change.options());
+                case "rescheduled" -> jobs.rescheduleAll(change.filter(), change.at(), change.options());
+                default ->
+                    throw new InvalidOperationException(
+                            "Unsupported state '%s' for all jobs of a query: use 'cancelled', 'retry', 'rescheduled' or 'deleted'; for one job or name, POST to jobs/{name or id}"
+                                    .formatted(state));
+            };
+            return new BulkDescriptor(
+                    result.examined(), result.matched(), result.changed(), change.preview(), result.next());
+        } catch (JobRejectedException | MutationRefusedException | IllegalArgumentException e) {
+            throw InvalidOperationException.because(e);
+        }
+    }
+
+    /** Changes the state of one job, by id, or of all jobs of a name. */
+    private OperationResult changeState(OperationRequest request, String state) {
+        UUID job = jobId(request.entry());
+        try {
+            return job == null ? changeNameState(request, state) : request.result(changeJobState(job, state));
+        } catch (JobRejectedException | MutationRefusedException e) {
+            throw InvalidOperationException.because(e);
+        }
+    }
+
+    private @Nullable JobStatusDescriptor changeJobState(UUID job, String state) {
+        BooleanSupplier change = switch (state) {
+            case "cancelled" -> () -> jobs.cancel(job);
+            case "retry" -> () -> jobs.retry(job);
+            default ->
+                throw new InvalidOperationException(
+                        "Unsupported state '%s' for a job: use 'cancelled' or 'retry'".formatted(state));
+        };
+        boolean changed = change.getAsBoolean();
+        JobInfo info = jobs.find(job).orElse(null);
+        if (info == null) {
+            return null;
+        }
+        String status = EnumText.hyphenated(info.status());
+        if (!changed) {
+            throw new InvalidOperationException(
+                    "Job %s is %s: state '%s' is not possible".formatted(job, status, state));
+        }
+        return new JobStatusDescriptor(job, status);
+    }
+
+    private OperationResult changeNameState(OperationRequest request, String state) {
+        String name = request.entry();
+        switch (state) {
+            case "paused" -> {
+                try {
+                    jobs.pause(name);
+                } catch (JobRejectedException e) {
+                    return new OperationResult.NotFound(String.valueOf(e.getMessage()));
+                }
+            }
+            case "running" -> {
+                // Resuming a name that is not paused succeeds without a change.
+                if (!jobs.resume(name) && !reports.jobs.knows(name)) {
+                    return request.notFound();
+                }
+            }
+            default ->
+                throw new InvalidOperationException(
+                        "Unsupported state '%s' for jobs named '%s': use 'paused' or 'running'".formatted(state, name));
+        }
+        return request.result(new JobNameStateDescriptor(name, state));
+    }
+
+    private static UUID requiredJobId(String text) {
+        UUID id = jobId(text);
+        if (id == null) {
+            throw new InvalidOperationException("'%s' is not a job id".formatted(text));
+        }
+        return id;
+    }
+
+    /** Parses a job id in its canonical form; null for any other text, which may be a job name. */
+    private static @Nullable UUID jobId(String text) {
+        try {
+            UUID id = UUID.fromString(text);
+            return id.toString().equalsIgnoreCase(text) ? id : null;
+        } catch (IllegalArgumentException e) {
+            return null;
+        }
+    }
+}

@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.operations;
+
+import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.autoconfigure.handler.RateText;
+import dev.forge.cluster.autoconfigure.operations.LimitsDescriptor.DeclaredLimitsDescriptor;
+import dev.forge.cluster.autoconfigure.operations.LimitsDescriptor.GroupDescriptor;
+import dev.forge.cluster.autoconfigure.operations.LimitsDescriptor.LimitDescriptor;
+import dev.forge.cluster.autoconfigure.operations.ValueSanitizer.Sanitized;
+import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.job.store.JobLimitReports;
+import dev.forge.cluster.internal.job.store.JobLimitReports.NameLimits;
+import dev.forge.cluster.job.JobLimits;
+import dev.forge.cluster.job.JobRejectedException;
+import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.UnknownJobException;
+import dev.forge.cluster.ratelimit.RateLimit;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/** The resource {@code limits}: shows the limits of jobs, overrides and resets them, and sets weights of groups. */
+final class LimitsResource implements Resource {
+
+    private static final int DEFAULT_LIMIT = 1_000;
+    private static final int DEFAULT_GROUPS = 50;
+
+    /** The parameters that no other resource has. */
+    private static final Set<String> LIMITS =
+            Set.of("concurrency", "groupConcurrency", "groupRate", "groupBurst", "weight");
+
+    private static final ResourceParameters PARAMETERS = ResourceParameters.ofList("after", "limit")
+            .withEntry("limit")
+            .withChange(ResourceParameters.together(LIMITS, "group").toArray(String[]::new));
+
+    private final Jobs jobs;
+    private final JobLimitReports reports;
+    private final JobHandlers handlers;
+    private final ValueSanitizer values;
+
+    LimitsResource(Jobs jobs, JobLimitReports reports, JobHandlers handlers, ValueSanitizer values) {
+        this.jobs = jobs;
+        this.reports = reports;
+        this.handlers = handlers;
+        this.values = values;
+    }
+
+    @Override
+    public String name() {
+        return "limits";
+    }
+
+    @Override
+    public ResourceParameters parameters() {
+        return PARAMETERS;
+    }
+
+    /** Rejects limits in a request to another resource, with the resource that takes them. */
+    static void requireNoLimits(OperationRequest request, Set<String> known) {
+        if (request.parameters().keySet().stream()
+                .anyMatch(parameter -> LIMITS.contains(parameter) && !known.contains(parameter))) {
+            throw new InvalidOperationException("Limits and weights are changed with a POST to limits/{name} only");
+        }
+    }
+
+    @Override
+    public OperationResult read(OperationRequest request) {
+        return request.result(request.hasEntry() ? find(request) : list(request));
+    }
+
+    /** The parameter {@code after} is the name after which the list begins. */
+    private LimitsDescriptor list(OperationRequest request) {
+        List<NameLimits> all = reports.page(request.text("after"), request.limit(DEFAULT_LIMIT));
+        Map<String, Long> held = reports.held(
+                all.stream().flatMap(name -> names(name.name()).stream()).toList());
+        return new LimitsDescriptor(
+                all.stream().map(name -> descriptor(name, held, null)).toList());
+    }
+
+    /** Returns the limits of one name with its groups; null if it has neither limits nor groups with a weight. */
+    private @Nullable LimitDescriptor find(OperationRequest request) {
+        int most = request.limit(DEFAULT_GROUPS);
+        Sanitized shown = values.shownTo(request.caller());
+        String handler = handlerName(request.entry());
+        NameLimits limits = reports.find(handler).orElse(null);
+        if (limits == null && !reports.hasWeights(handler)) {
+            return null;
+        }
+        List<GroupDescriptor> groups = reports.groups(handler, names(handler), most).stream()
+                .map(group -> new GroupDescriptor(shown.value("group", group.group()), group.held(), group.weight()))
+                .toList();
+        return descriptor(limits == null ? NameLimits.none(handler) : limits, reports.held(names(handler)), groups);
+    }
+
+    private LimitDescriptor descriptor(
+            NameLimits name, Map<String, Long> held, @Nullable List<GroupDescriptor> groups) {
+        JobLimits limits = name.limits();
+        RateLimit rate = limits.groupRate();
+        return new LimitDescriptor(
+                name.name(),
+                names(name.name()).stream()
+                        .mapToLong(one -> held.getOrDefault(one, 0L))
+                        .sum(),
+                limits.concurrency(),
+                limits.groupConcurrency(),
+                rate == null ? null : RateText.of(rate),
+                rate == null ? null : rate.burst(),
+                name.ordered(),
+                name.overridden(),
+                name.overridden() ? declared(name.declared()) : null,
+                groups);
+    }
+
+    private static DeclaredLimitsDescriptor declared(JobLimits limits) {
+        RateLimit rate = limits.groupRate();
+        return new DeclaredLimitsDescriptor(
+                limits.concurrency(),
+                limits.groupConcurrency(),
+                rate == null ? null : RateText.of(rate),
+                rate == null ? null : rate.burst());
+    }
+
+    /** Returns the name of the handler and its aliases: limits count the jobs of all of them. */
+    private List<String> names(String handler) {
+        JobHandler known = handlers.named(handler);
+        return known == null ? List.of(handler) : known.names();
+    }
+
+    private String handlerName(String name) {
+        JobHandler known = handlers.named(name);
+        return known == null ? name : known.name();
+    }
+
+    /** The parameters of a request that changes limits or weights. */
+    private record Change(
+            @Nullable Integer concurrency,
+            @Nullable Integer groupConcurrency,
+            @Nullable String groupRate,
+            @Nullable Long groupBurst,
+            @Nullable String group,
+            @Nullable Integer weight) {
+
+        static Change of(OperationRequest request) {
+            return new Change(
+                    request.integer("concurrency"),
+                    request.integer("groupConcurrency"),
+                    request.text("groupRate"),
+                    request.longInteger("groupBurst"),
+                    request.text("group"),
+                    request.integer("weight"));
+        }
+
+        boolean isEmpty() {
+            return !hasLimits() && !hasWeight();
+        }
+
+        private boolean hasLimits() {
+            return Stream.of(concurrency, groupConcurrency, groupRate, groupBurst)
+                    .anyMatch(value -> value != null);
+        }
+
+        private boolean hasWeight() {
+            return group != null || weight != null;
+        }
+    }
+
+    /** Changes the limits of a name, or the weight of one of its groups. */
+    @Override
+    public OperationResult change(OperationRequest request, String state) {
+        String name = request.entry();
+        Change change = Change.of(request);
+        try {
+            switch (state) {
+                case "overridden" -> override(name, change);
+                case "declared" -> {
+                    require(change.isEmpty(), "State 'declared' takes no limits: it returns to those of the handler");
+                    if (!jobs.resetLimits(name)
+                            && reports.find(handlerName(name)).isEmpty()) {
+                        return request.notFound();
+                    }
+                }
+                case "weighted" -> weigh(name, change);
+                default ->
+                    throw new InvalidOperationException(
+                            "Unsupported state '%s' for limits: use 'overridden', 'declared' or 'weighted'"
+                                    .formatted(state));
+            }
+        } catch (UnknownJobException e) {
+            return new OperationResult.NotFound(String.valueOf(e.getMessage()));
+        } catch (JobRejectedException | MutationRefusedException e) {
+            throw InvalidOperationException.because(e);
+        }
+        NameLimits now = reports.find(handlerName(name)).orElse(NameLimits.none(handlerName(name)));
+        return request.result(descriptor(now, reports.held(names(now.name())), null));
+    }
+
+    private void override(String name, Change change) {
+        require(!change.hasWeight(), "State 'overridden' takes limits; use 'weighted' for the weight of a group");
+        require(
+                change.hasLimits(),
+                "State 'overridden' needs at least one of concurrency, groupConcurrency and groupRate; limits that are not given do not exist afterwards");
+        jobs.limit(name, limits(change));
+    }
+
+    private static JobLimits limits(Change change) {
+        String rate = change.groupRate;
+        Long burst = change.groupBurst;
+        require(rate != null || burst == null, "groupBurst (%s) needs a groupRate".formatted(burst));
+        try {
+            return new JobLimits(
+                    change.concurrency,
+                    change.groupConcurrency,
+                    rate == null ? null : rate(rate, burst == null ? 1 : burst));
+        } catch (IllegalArgumentException e) {
+            throw InvalidOperationException.because(e);
+        }
+    }
+
+    private static RateLimit rate(String text, long burst) {
+        try {
+            return RateText.parse(text, burst);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException("groupRate (%s): %s".formatted(text, e.getMessage()), e);
+        }
+    }
+
+    private void weigh(String name, Change change) {
+        String group = change.group;
+        Integer weight = change.weight;
+        if (group == null || weight == null || change.hasLimits()) {
+            throw new InvalidOperationException("State 'weighted' takes a group and a weight, and nothing else");
+        }
+        try {
+            jobs.weigh(name, group, weight);
+        } catch (IllegalArgumentException e) {
+            throw InvalidOperationException.because(e);
+        }
+    }
+
+    private static void require(boolean valid, String message) {
+        if (!valid) {
+            throw new InvalidOperationException(message);
+        }
+    }
+}

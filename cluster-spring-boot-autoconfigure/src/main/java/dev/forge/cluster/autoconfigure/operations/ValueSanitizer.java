@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.operations;
+
+import dev.forge.cluster.PayloadCodec;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+import org.springframework.boot.actuate.endpoint.SanitizableData;
+import org.springframework.boot.actuate.endpoint.Sanitizer;
+
+/**
+ * Sanitizes the values of the application that operators see: payloads, results, errors, keys, notes, lock names.
+ *
+ * <p>The conventions are those of Spring Boot's {@code env} and {@code configprops} endpoints. Every value passes the
+ * application's {@link org.springframework.boot.actuate.endpoint.SanitizingFunction sanitizing functions} under a key like
+ * {@code payload.order.card} or {@code payload.items[0]}, and is masked altogether unless values are shown to the caller. The names
+ * of members are keys, and keys are always shown. An object or array passes the functions as a whole, too, before its members do:
+ * a function that replaces it there hides an object whose names are data, such as a map by customer.
+ */
+final class ValueSanitizer {
+
+    private final Sanitizer sanitizer;
+    private final PayloadCodec codec;
+
+    /** Members of values whose keys are longer are hidden. */
+    private static final int LONGEST_KEY = 1_000;
+
+    /** How many members all values of one response may have. A larger object or array is replaced by a text. */
+    static final int MOST_MEMBERS = 100_000;
+
+    static final String TOO_LARGE = "(not shown: more than %d values in one response)".formatted(MOST_MEMBERS);
+
+    ValueSanitizer(Sanitizer sanitizer, PayloadCodec codec) {
+        this.sanitizer = sanitizer;
+        this.codec = codec;
+    }
+
+    /** Returns the values as that caller may see them, for one response. */
+    Sanitized shownTo(Caller caller) {
+        return new Sanitized(caller.seesValues());
+    }
+
+    /** Sanitizes values for one caller. */
+    final class Sanitized {
+
+        private final boolean shown;
+        private int remainingMembers = MOST_MEMBERS;
+
+        private Sanitized(boolean shown) {
+            this.shown = shown;
+        }
+
+        /** Returns whether the caller may see values at all. */
+        boolean isShown() {
+            return shown;
+        }
+
+        /** Sanitizes a value and its members; null if it is null, or a sanitizing function removed it. */
+        @Nullable
+        Object value(String key, @Nullable Object value) {
+            if (value instanceof Map<?, ?> || value instanceof List<?>) {
+                if (key.length() > LONGEST_KEY) {
+                    // The key of each member contains this one: a few long names would make gigabytes of keys.
+                    return SanitizableData.SANITIZED_VALUE;
+                }
+                Object replaced = sanitizer.sanitize(new SanitizableData(null, key, value), true);
+                if (replaced == value) {
+                    return members(key, value);
+                }
+                return replaced == null || shown ? replaced : SanitizableData.SANITIZED_VALUE;
+            }
+            return value == null ? null : sanitizer.sanitize(new SanitizableData(null, key, value), shown);
+        }
+
+        /** Like {@link #value} for JSON text, which is sanitized as one text if the codec cannot read it. */
+        @Nullable
+        Object json(String key, @Nullable String json) {
+            if (json == null) {
+                return null;
+            }
+            Object parsed;
+            try {
+                parsed = codec.read(json, Object.class);
+            } catch (RuntimeException e) {
+                parsed = json;
+            }
+            return value(key, parsed);
+        }
+
+        private Object members(String key, Object container) {
+            int size = container instanceof Map<?, ?> map ? map.size() : ((List<?>) container).size();
+            if (size > remainingMembers) {
+                return TOO_LARGE;
+            }
+            remainingMembers -= size;
+            if (container instanceof Map<?, ?> map) {
+                var members = new LinkedHashMap<String, @Nullable Object>();
+                map.forEach((name, member) -> members.put(String.valueOf(name), value(key + "." + name, member)));
+                return members;
+            }
+            List<?> list = (List<?>) container;
+            var members = new ArrayList<@Nullable Object>();
+            for (int i = 0; i < list.size(); i++) {
+                members.add(value("%s[%d]".formatted(key, i), list.get(i)));
+            }
+            return members;
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.operations;
+
+import com.fasterxml.jackson.annotation.JsonInclude;
+import java.time.Instant;
+import java.util.List;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A list of workflow runs, as the resource {@code workflows} returns it.
+ *
+ * @param runs the runs, the newest first
+ */
+public record WorkflowsDescriptor(List<RunSummaryDescriptor> runs) {
+
+    /**
+     * A run without the values it carries.
+     *
+     * @param id the run
+     * @param name the workflow
+     * @param version the version of the workflow
+     * @param status its status, as in the table, such as waiting or completed
+     * @param parent the run that started it
+     * @param wakeAt when it resumes by itself
+     * @param createdAt when it was started
+     * @param finishedAt when it reached a final status
+     */
+    @JsonInclude(value = JsonInclude.Include.NON_NULL, content = JsonInclude.Include.USE_DEFAULTS)
+    public record RunSummaryDescriptor(
+            UUID id,
+            String name,
+            String version,
+            String status,
+            @Nullable UUID parent,
+            @Nullable Instant wakeAt,
+            Instant createdAt,
+            @Nullable Instant finishedAt) {}
+
+    /**
+     * A run with its history, as the resource {@code workflows/{id}} returns it.
+     *
+     * @param id the run
+     * @param name the workflow
+     * @param version the version of the workflow
+     * @param status its status, as in the table, such as waiting or completed
+     * @param parent the run that started it
+     * @param wakeAt when it resumes by itself
+     * @param createdAt when it was started
+     * @param finishedAt when it reached a final status
+     * @param awaits the signal it waits for, sanitized
+     * @param resolutionReason why it was cancelled or resolved, sanitized
+     * @param progress the reported progress, sanitized
+     * @param key the idempotency key of its start, sanitized
+     * @param input the input, sanitized
+     * @param result the result, sanitized
+     * @param error the error it failed with, sanitized
+     * @param steps its history in order
+     */
+    @JsonInclude(value = JsonInclude.Include.NON_NULL, content = JsonInclude.Include.USE_DEFAULTS)
+    public record RunDescriptor(
+            UUID id,
+            String name,
+            String version,
+            String status,
+            @Nullable UUID parent,
+            @Nullable Instant wakeAt,
+            Instant createdAt,
+            @Nullable Instant finishedAt,
+            @Nullable Object awaits,
+            @Nullable Object resolutionReason,
+            @Nullable Object progress,
+            @Nullable Object key,
+            @Nullable Object input,
+            @Nullable Object result,
+            @Nullable Object error,
+            List<StepDescriptor> steps) {}
+
+    /**
+     * An entry in the history of a run.
+     *
+     * @param position its position in the history, from 0
+     * @param name the name of the step, signal, job or child run
+     * @param kind step, sleep, signal, job, child, now, uuid or state
+     * @param status waiting, retrying, completed, failed, timed_out, compensated or compensation_failed
+     * @param attempts the number of attempts
+     * @param compensationAttempts the number of attempts to compensate it; absent if there were none
+     * @param startedAt when it began
+     * @param finishedAt when it completed or failed
+     * @param result the recorded result, sanitized
+     * @param error the error of the last attempt, sanitized
+     * @param attemptHistory the attempts that failed, the oldest first; absent if there are none
+     */
+    @JsonInclude(value = JsonInclude.Include.NON_NULL, content = JsonInclude.Include.USE_DEFAULTS)
+    public record StepDescriptor(
+            int position,
+            String name,
+            String kind,
+            String status,
+            int attempts,
+            @Nullable Integer compensationAttempts,
+            @Nullable Instant startedAt,
+            @Nullable Instant finishedAt,
+            @Nullable Object result,
+            @Nullable Object error,
+            @Nullable List<AttemptDescriptor> attemptHistory) {}
+
+    /**
+     * An attempt of a step that failed.
+     *
+     * @param attempt the number of the attempt, from 1
+     * @param compensation true for an attempt to compensate the step; otherwise absent
+     * @param endedAt when it ended
+     * @param durationMillis how long it ran; absent if unknown
+     * @param error the error, sanitized
+     */
+    @JsonInclude(value = JsonInclude.Include.NON_NULL, content = JsonInclude.Include.USE_DEFAULTS)
+    public record AttemptDescriptor(
+            int attempt,
+            @Nullable Boolean compensation,
+            Instant endedAt,
+            @Nullable Long durationMillis,
+            @Nullable Object error) {}
+
+    /**
+     * The response to a state change of a run.
+     *
+     * @param id the run
+     * @param status its status after the change
+     */
+    public record RunStatusDescriptor(UUID id, String status) {}
+}

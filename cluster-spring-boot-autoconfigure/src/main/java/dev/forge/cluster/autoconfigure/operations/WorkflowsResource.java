@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.operations;
+
+import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.autoconfigure.operations.ValueSanitizer.Sanitized;
+import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.AttemptDescriptor;
+import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RunDescriptor;
+import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RunStatusDescriptor;
+import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RunSummaryDescriptor;
+import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.StepDescriptor;
+import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.workflow.WorkflowInfo;
+import dev.forge.cluster.workflow.WorkflowStatus;
+import dev.forge.cluster.workflow.Workflows;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import java.util.function.BooleanSupplier;
+import org.jspecify.annotations.Nullable;
+
+/** The resource {@code workflows}: lists runs, shows one with its history, cancels and retries runs. */
+final class WorkflowsResource implements Resource {
+
+    private static final int DEFAULT_LIMIT = 50;
+    private static final ResourceParameters PARAMETERS =
+            ResourceParameters.ofList("name", "status", "limit").withEntry().withChange();
+
+    private final Workflows workflows;
+    private final ValueSanitizer values;
+
+    WorkflowsResource(Workflows workflows, ValueSanitizer values) {
+        this.workflows = workflows;
+        this.values = values;
+    }
+
+    @Override
+    public String name() {
+        return "workflows";
+    }
+
+    @Override
+    public ResourceParameters parameters() {
+        return PARAMETERS;
+    }
+
+    @Override
+    public OperationResult read(OperationRequest request) {
+        if (!request.hasEntry()) {
+            return request.result(list(request));
+        }
+        return request.result(request.path().size() == 2 ? find(request.entry(), request.caller()) : null);
+    }
+
+    private WorkflowsDescriptor list(OperationRequest request) {
+        return new WorkflowsDescriptor(workflows
+                .list(
+                        request.text("name"),
+                        OperationRequest.status(WorkflowStatus.class, request.text("status")),
+                        request.limit(DEFAULT_LIMIT))
+                .stream()
+                .map(run -> new RunSummaryDescriptor(
+                        run.id(),
+                        run.name(),
+                        run.version(),
+                        EnumText.underscored(run.status()),
+                        run.parent(),
+                        run.wakeAt(),
+                        run.createdAt(),
+                        run.finishedAt()))
+                .toList());
+    }
+
+    /** Returns one run with its history; null if there is no such run. */
+    private @Nullable RunDescriptor find(String id, Caller caller) {
+        Sanitized shown = values.shownTo(caller);
+        return workflows
+                .find(OperationRequest.id("run", id))
+                .map(run -> descriptor(run, shown))
+                .orElse(null);
+    }
+
+    private static RunDescriptor descriptor(WorkflowInfo run, Sanitized shown) {
+        return new RunDescriptor(
+                run.id(),
+                run.name(),
+                run.version(),
+                EnumText.underscored(run.status()),
+                run.parent(),
+                run.wakeAt(),
+                run.createdAt(),
+                run.finishedAt(),
+                shown.value("awaits", run.awaits()),
+                shown.value("resolutionReason", run.resolutionReason()),
+                shown.json("progress", run.progress()),
+                shown.value("key", run.key()),
+                shown.json("input", run.input()),
+                shown.json("result", run.result()),
+                shown.value("error", run.lastError()),
+                run.steps().stream().map(step -> step(step, shown)).toList());
+    }
+
+    private static StepDescriptor step(WorkflowInfo.Step step, Sanitized shown) {
+        return new StepDescriptor(
+                step.position(),
+                // Hidden like the name of the signal that the run awaits.
+                step.kind().equals("signal") ? String.valueOf(shown.value("awaits", step.name())) : step.name(),
+                step.kind(),
+                step.status(),
+                step.attempts(),
+                step.compensationAttempts() > 0 ? step.compensationAttempts() : null,
+                step.startedAt(),
+                step.finishedAt(),
+                shown.json("steps." + step.name(), step.result()),
+                shown.value("error", step.lastError()),
+                attempts(step.attemptHistory(), shown));
+    }
+
+    private static @Nullable List<AttemptDescriptor> attempts(List<WorkflowInfo.Attempt> attempts, Sanitized shown) {
+        return attempts.isEmpty()
+                ? null
+                : attempts.stream().map(attempt -> attempt(attempt, shown)).toList();
+    }
+
+    private static AttemptDescriptor attempt(WorkflowInfo.Attempt attempt, Sanitized shown) {
+        Duration duration = attempt.duration();
+        return new AttemptDescriptor(
+                attempt.attempt(),
+                attempt.compensation() ? true : null,
+                attempt.endedAt(),
+                duration == null ? null : duration.toMillis(),
+                shown.value("error", attempt.error()));
+    }
+
+    @Override
+    public OperationResult change(OperationRequest request, String state) {
+        return request.result(changeState(request.entry(), state));
+    }
+
+    /** Cancels or retries a run; returns null if there is no such run. */
+    private @Nullable RunStatusDescriptor changeState(String id, String state) {
+        UUID run = OperationRequest.id("run", id);
+        BooleanSupplier change = switch (state) {
+            case "cancelled" -> () -> workflows.cancel(run, "cancelled by an operator");
+            case "retry" -> () -> workflows.retry(run);
+            default ->
+                throw new InvalidOperationException(
+                        "Unsupported state '%s' for a run: use 'cancelled' or 'retry'".formatted(state));
+        };
+        boolean changed;
+        try {
+            changed = change.getAsBoolean();
+        } catch (MutationRefusedException e) {
+            throw InvalidOperationException.because(e);
+        }
+        WorkflowInfo info = workflows.find(run).orElse(null);
+        if (info == null) {
+            return null;
+        }
+        String status = EnumText.underscored(info.status());
+        if (!changed) {
+            throw new InvalidOperationException(
+                    "Run %s is %s: state '%s' is not possible".formatted(run, status, state));
+        }
+        return new RunStatusDescriptor(run, status);
+    }
+}

@@ -1,0 +1,276 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.operations;
+
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+
+import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
+import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
+import dev.forge.cluster.autoconfigure.operations.BatchesDescriptor.BatchDescriptor;
+import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobDescriptor;
+import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobSummaryDescriptor;
+import dev.forge.cluster.autoconfigure.operations.RateLimitsDescriptor.RateLimitDescriptor;
+import dev.forge.cluster.autoconfigure.ratelimit.RateLimitAutoConfiguration;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.JobBatch;
+import dev.forge.cluster.job.JobBatchOptions;
+import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.ratelimit.RateLimit;
+import dev.forge.cluster.ratelimit.RateLimiter;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.test.context.FilteredClassLoader;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.context.ApplicationContext;
+
+/** Operations without an adapter, in applications on a database. The tests of the endpoint cover most resources. */
+@ClusterPostgres
+class ClusterOperationsTests {
+
+    private static final Caller OPERATOR = new Caller(true, "alice", "192.0.2.1");
+    private static final Caller GUEST = new Caller(false, null, null);
+
+    private final TestDatabase database;
+
+    ClusterOperationsTests(TestDatabase database) {
+        this.database = database;
+    }
+
+    @AfterEach
+    void clear() {
+        database.clear();
+    }
+
+    static class Work {
+        @ClusterJob
+        void line() {}
+
+        @ClusterJob
+        void total() {}
+    }
+
+    private ApplicationContextRunner runner() {
+        return TestApplications.on(database)
+                .withPropertyValues("forge.cluster.node.name=first")
+                .withConfiguration(AutoConfigurations.of(
+                        RateLimitAutoConfiguration.class,
+                        ClusterOperationsAutoConfiguration.class,
+                        ClusterActuatorAutoConfiguration.class))
+                .withBean(Work.class);
+    }
+
+    private static ClusterOperations operations(ApplicationContext context) {
+        return context.getBean(ClusterOperations.class);
+    }
+
+    private static Object read(
+            ApplicationContext context, Caller caller, Map<String, String> parameters, String... path) {
+        OperationResult result = operations(context).read(caller, List.of(path), parameters);
+        assertThat(result).isInstanceOf(OperationResult.Found.class);
+        return ((OperationResult.Found) result).descriptor();
+    }
+
+    private static List<JobSummaryDescriptor> jobs(
+            ApplicationContext context, Caller caller, Map<String, String> parameters) {
+        return ((JobsDescriptor) read(context, caller, parameters, "jobs")).jobs();
+    }
+
+    @Test
+    void operations_exist_without_an_exposed_endpoint_but_not_without_actuator() {
+        runner().run(context -> {
+            assertThat(context).hasSingleBean(ClusterOperations.class).doesNotHaveBean(ClusterEndpoint.class);
+            assertThat(operations(context).overview().cluster()).isEqualTo("orders");
+            assertThat(operations(context).resources())
+                    .contains("jobs", "rate-limits")
+                    .doesNotContain("workflows");
+        });
+        runner().withClassLoader(new FilteredClassLoader("org.springframework.boot.actuate"))
+                .run(context -> assertThat(context).hasNotFailed().doesNotHaveBean("clusterOperations"));
+    }
+
+    @Test
+    void unknown_resources_and_entries_are_values() {
+        runner().run(context -> {
+            ClusterOperations operations = operations(context);
+            for (List<String> path : List.of(
+                    List.<String>of(),
+                    List.of("nothing"),
+                    List.of("locks", "any"),
+                    List.of("jobs", new UUID(0, 0).toString()),
+                    List.of("jobs", new UUID(0, 0).toString(), "logs"),
+                    List.of("crons", "no", "such"))) {
+                assertThat(operations.read(OPERATOR, path, Map.of()))
+                        .isEqualTo(new OperationResult.NotFound("Not found: '%s'".formatted(String.join("/", path))));
+            }
+            assertThat(operations.change(OPERATOR, List.of("locks", "any"), "paused", Map.of()))
+                    .isInstanceOf(OperationResult.NotFound.class);
+            assertThat(operations.change(OPERATOR, List.of("jobs", "nobody"), "paused", Map.of()))
+                    .isInstanceOfSatisfying(
+                            OperationResult.NotFound.class,
+                            missing -> assertThat(missing.message()).contains("Unknown job 'nobody'"));
+        });
+    }
+
+    @Test
+    void each_resource_refuses_parameters_that_it_does_not_have() {
+        runner().run(context -> {
+            Map<List<String>, String> known = Map.of(
+                    List.of("nodes"), "[]",
+                    List.of("locks"), "[limit]",
+                    List.of("batches"), "[after, limit]",
+                    List.of("demand"), "[]",
+                    List.of("daemons", "any"), "[]",
+                    List.of("limits", "line"), "[limit]");
+            known.forEach((path, parameters) -> assertThatExceptionOfType(InvalidOperationException.class)
+                    .as(path.toString())
+                    .isThrownBy(() -> operations(context).read(OPERATOR, path, Map.of("name", "line")))
+                    .withMessage("Unknown parameters [name]. Known: " + parameters));
+            Jobs jobs = context.getBean(Jobs.class);
+            jobs.pause("line");
+            UUID job = jobs.enqueueNamed("line", null).id();
+            assertThatExceptionOfType(InvalidOperationException.class)
+                    .isThrownBy(() -> operations(context)
+                            .change(OPERATOR, List.of("jobs", job.toString()), "cancelled", Map.of("preview", "true")))
+                    .withMessageContaining("[preview]");
+            assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+            jobs.resume("line");
+        });
+    }
+
+    @Test
+    void invalid_parameter_is_named_with_its_value() {
+        runner().run(context -> {
+            Map<Map<String, String>, String> messages = Map.of(
+                    Map.of("limit", "many"), "limit 'many' must be a whole number",
+                    Map.of("limit", "0"), "limit (0) must be between 1 and 1000",
+                    Map.of("createdFrom", "now"), "createdFrom 'now' must be a time",
+                    Map.of("batch", "7"), "'7' is not a batch id",
+                    Map.of("status", "lost"), "Unknown status 'lost'",
+                    Map.of("after", "x"), "cursor");
+            messages.forEach((parameters, message) -> assertThatExceptionOfType(InvalidOperationException.class)
+                    .as(parameters.toString())
+                    .isThrownBy(() -> operations(context).read(OPERATOR, List.of("jobs"), parameters))
+                    .withMessageContaining(message));
+            assertThatExceptionOfType(InvalidOperationException.class)
+                    .isThrownBy(() -> operations(context)
+                            .change(OPERATOR, List.of("jobs"), "cancelled", Map.of("everyJob", "yes")))
+                    .withMessage("everyJob 'yes' must be true or false");
+            assertThatExceptionOfType(InvalidOperationException.class)
+                    .isThrownBy(() -> operations(context).read(OPERATOR, List.of("batches"), Map.of("after", "7")))
+                    .withMessage("'7' is not a batch id");
+        });
+    }
+
+    @Test
+    void jobs_show_their_group_tags_batch_and_relations() {
+        runner().run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            jobs.pause("line");
+            JobBatch batch = jobs.batch(JobBatchOptions.named("import"));
+            UUID line = jobs.enqueueNamed(
+                            "line",
+                            null,
+                            JobOptions.defaults()
+                                    .withGroup("acme")
+                                    .withTags("spring")
+                                    .withBatch(batch.id()))
+                    .id();
+            UUID total = jobs.enqueueNamed("total", null, JobOptions.defaults().withAfter(line))
+                    .id();
+            assertThat(jobs(context, OPERATOR, Map.of("name", "line")))
+                    .singleElement()
+                    .satisfies(job -> {
+                        assertThat(job.group()).isEqualTo("acme");
+                        assertThat(job.tags()).containsExactly("spring");
+                        assertThat(job.batch()).isEqualTo(batch.id());
+                        assertThat(job.awaitedBy()).containsExactly(total);
+                        assertThat(job.waitsFor()).isNull();
+                    });
+            assertThat(jobs(context, GUEST, Map.of("batch", batch.id().toString())))
+                    .singleElement()
+                    .satisfies(job -> {
+                        assertThat(job.id()).isEqualTo(line);
+                        assertThat(job.group()).isEqualTo("******");
+                    });
+            assertThat(jobs(context, GUEST, Map.of("name", "total")))
+                    .singleElement()
+                    .extracting(JobSummaryDescriptor::waitsFor)
+                    .isEqualTo(List.of(line));
+            jobs.resume("line");
+            await().until(() -> jobs.find(line).orElseThrow().status().isFinal());
+            assertThat(read(context, GUEST, Map.of(), "jobs", line.toString()))
+                    .isInstanceOfSatisfying(JobDescriptor.class, job -> {
+                        assertThat(job.batch()).isEqualTo(batch.id());
+                        assertThat(job.nodeName()).isEqualTo("first");
+                    });
+            await().until(() -> jobs.find(total).orElseThrow().status().isFinal());
+            batch.close();
+        });
+    }
+
+    @Test
+    void batches_are_listed_page_by_page() {
+        runner().run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            List<UUID> newestFirst = IntStream.range(0, 3)
+                    .mapToObj(n ->
+                            jobs.batch(JobBatchOptions.named("import " + n)).id())
+                    .sorted((one, other) -> other.toString().compareTo(one.toString()))
+                    .toList();
+            assertThat(batches(context, Map.of("limit", "2"))).isEqualTo(newestFirst.subList(0, 2));
+            assertThat(batches(context, Map.of("after", newestFirst.get(1).toString())))
+                    .isEqualTo(newestFirst.subList(2, 3));
+        });
+    }
+
+    private static List<UUID> batches(ApplicationContext context, Map<String, String> parameters) {
+        return ((BatchesDescriptor) read(context, GUEST, parameters, "batches"))
+                .batches().stream().map(BatchDescriptor::id).toList();
+    }
+
+    @Test
+    void rate_limits_are_listed_by_key_and_their_keys_are_masked() {
+        runner().run(context -> {
+            RateLimiter limiter = context.getBean(RateLimiter.class);
+            for (String name : List.of("sms", "mail", "fax")) {
+                assertThat(limiter.tryAcquire(name, RateLimit.of(10, Duration.ofHours(1)))
+                                .allowed())
+                        .isTrue();
+            }
+            assertThat(rateLimits(context, OPERATOR, Map.of()))
+                    .extracting(RateLimitDescriptor::key)
+                    .containsExactly("fax", "mail", "sms");
+            assertThat(rateLimits(context, OPERATOR, Map.of("after", "fax", "limit", "1")))
+                    .singleElement()
+                    .satisfies(bucket -> {
+                        assertThat(bucket.key()).isEqualTo("mail");
+                        assertThat(bucket.capacity()).isEqualTo(10);
+                        assertThat(bucket.available()).isBetween(9.0, 10.0);
+                    });
+            assertThat(rateLimits(context, GUEST, Map.of()))
+                    .hasSize(3)
+                    .allSatisfy(bucket -> assertThat(bucket.key()).isEqualTo("******"));
+            assertThatExceptionOfType(HiddenValuesException.class)
+                    .isThrownBy(() -> rateLimits(context, GUEST, Map.of("after", "fax")))
+                    .withMessage("The parameters [after] select by values that are hidden from this user");
+        });
+    }
+
+    private static List<RateLimitDescriptor> rateLimits(
+            ApplicationContext context, Caller caller, Map<String, String> parameters) {
+        return ((RateLimitsDescriptor) read(context, caller, parameters, "rate-limits")).rateLimits();
+    }
+}

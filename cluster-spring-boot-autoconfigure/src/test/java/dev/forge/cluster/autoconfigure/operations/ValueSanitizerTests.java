@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.operations;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import dev.forge.cluster.PayloadCodec;
+import java.lang.reflect.Type;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.springframework.boot.actuate.endpoint.SanitizableData;
+import org.springframework.boot.actuate.endpoint.Sanitizer;
+
+class ValueSanitizerTests {
+
+    private static final PayloadCodec UNUSED = new PayloadCodec() {
+        @Override
+        public String write(Object value) {
+            throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public Object read(String json, Type type) {
+            throw new UnsupportedOperationException();
+        }
+    };
+
+    private static ValueSanitizer.Sanitized shown() {
+        return new ValueSanitizer(new Sanitizer(), UNUSED).shownTo(new Caller(true, null, null));
+    }
+
+    @Test
+    void members_of_values_are_shown_with_their_names() {
+        assertThat(shown().value("payload", Map.of("list", List.of(1, Map.of("a", "b")))))
+                .isEqualTo(Map.of("list", List.of(1, Map.of("a", "b"))));
+    }
+
+    @Test
+    void response_shows_a_limited_number_of_members() {
+        ValueSanitizer.Sanitized response = shown();
+        List<Integer> most = Collections.nCopies(ValueSanitizer.MOST_MEMBERS, 0);
+        assertThat(response.value("result", List.of(most))).isEqualTo(List.of(ValueSanitizer.TOO_LARGE));
+        assertThat(response.value("input", Map.of("short", 1))).isEqualTo(Map.of("short", 1));
+        assertThat(shown().value("result", most)).isEqualTo(most);
+    }
+
+    @Test
+    void members_below_very_long_names_are_hidden_instead_of_repeating_the_names() {
+        String name = "a".repeat(50_000);
+        Object value = Map.of(name, Collections.nCopies(250_000, 0), "short", 1);
+        assertThat(shown().value("payload", value))
+                .isEqualTo(Map.of(name, SanitizableData.SANITIZED_VALUE, "short", 1));
+    }
+}
