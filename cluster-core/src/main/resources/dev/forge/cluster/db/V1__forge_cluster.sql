@@ -5,7 +5,8 @@
 -- It creates all objects in the first schema of the search path. Run it in one transaction.
 --
 -- Contents: versions, settings, nodes, leaders, locks, one-time state, start-up actions, jobs, windows of unique keys, limits and groups
--- of jobs, the history of jobs, crons, daemons, workflows, rate limits, functions for other roles, views for operators, rights.
+-- of jobs, the history of jobs, crons, daemons, workflows, rate limits, audit trail, functions for other roles, views for operators,
+-- rights.
 --
 -- Conventions:
 -- * The database clock decides: all times are written with now() or clock_timestamp().
@@ -1534,6 +1535,174 @@ COMMENT ON COLUMN forge_rate_limits.capacity IS 'Tokens in a full bucket, accord
 COMMENT ON COLUMN forge_rate_limits.per_second IS 'Tokens that are refilled each second, according to the last caller.';
 COMMENT ON COLUMN forge_rate_limits.granted IS 'Number of calls that the last statement admitted. That statement returns it.';
 COMMENT ON COLUMN forge_rate_limits.updated_at IS 'Time to which spent refers.';
+
+-- Audit trail ------------------------------------------------------------------------------------------------------------------------
+
+CREATE TABLE forge_audit (
+    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    who     text NOT NULL,
+    address text,
+    source  text NOT NULL,
+    action  text NOT NULL,
+    target  text NOT NULL,
+    detail  text,
+    count   bigint NOT NULL,
+    reason  text,
+    call    uuid,
+    CONSTRAINT forge_audit_source CHECK (source IN ('dashboard', 'endpoint', 'http', 'java', 'sql')),
+    CONSTRAINT forge_audit_count CHECK (count >= 1),
+    CONSTRAINT forge_audit_texts CHECK
+        (pg_catalog.char_length(who) <= 500 AND pg_catalog.char_length(address) <= 100 AND pg_catalog.char_length(action) <= 100
+         AND pg_catalog.char_length(target) <= 500 AND pg_catalog.char_length(detail) <= 1000
+         AND pg_catalog.char_length(reason) <= 1000)
+);
+-- The primary key serves lists, newest first.
+CREATE INDEX forge_audit_target ON forge_audit (target, id);
+CREATE INDEX forge_audit_age ON forge_audit (at);
+COMMENT ON TABLE forge_audit IS
+    'Operations on the cluster: who changed what. Rows are only added. Only the owner may change them, or delete rows of the last seven days.';
+COMMENT ON COLUMN forge_audit.id IS 'Number of the row. Newer rows have larger numbers.';
+COMMENT ON COLUMN forge_audit.at IS 'Time of the change.';
+COMMENT ON COLUMN forge_audit.who IS 'Principal of the operator. Source sql: the role that opened the session.';
+COMMENT ON COLUMN forge_audit.address IS 'Address of the client. NULL: unknown.';
+COMMENT ON COLUMN forge_audit.source IS 'Way on which the operation came: dashboard, endpoint, http, java or sql.';
+COMMENT ON COLUMN forge_audit.action IS 'What was done, such as job.cancel.';
+COMMENT ON COLUMN forge_audit.target IS 'Id or name of what was changed, or text of the filter of a bulk operation.';
+COMMENT ON COLUMN forge_audit.detail IS 'New value, such as a limit or a time. NULL: none.';
+COMMENT ON COLUMN forge_audit.count IS 'Number of jobs, runs or other things that were changed.';
+COMMENT ON COLUMN forge_audit.reason IS 'Reason that the operator gave. NULL: none.';
+COMMENT ON COLUMN forge_audit.call IS
+    'Call of a bulk operation, which adds a row with each batch of jobs that it commits. NULL: the row is the only one of its call.';
+COMMENT ON SEQUENCE forge_audit_id_seq IS 'Numbers of forge_audit.id.';
+
+-- Default privileges may have granted rights on the new table.
+DO $revoke$
+DECLARE
+    other text;
+BEGIN
+    FOR other IN
+        SELECT DISTINCT CASE WHEN a.grantee = 0::oid THEN 'PUBLIC'::text ELSE pg_catalog.quote_ident(r.rolname::text) END
+        FROM pg_catalog.pg_class c
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        CROSS JOIN LATERAL pg_catalog.aclexplode(c.relacl) a
+        LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
+        WHERE n.nspname = pg_catalog.current_schema() AND c.relname = 'forge_audit'::name AND a.grantee <> c.relowner
+    LOOP
+        EXECUTE pg_catalog.format('REVOKE UPDATE, TRUNCATE, REFERENCES, TRIGGER ON %I.forge_audit FROM %s',
+                                  pg_catalog.current_schema(), other);
+    END LOOP;
+END
+$revoke$;
+
+-- A grant on all tables of the schema includes this one, therefore a trigger enforces what the rights do not.
+CREATE FUNCTION forge_keep_audit() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- Nodes delete rows after their retention, which is longer.
+    IF TG_OP = 'DELETE' THEN
+        IF OLD.at < clock_timestamp() - interval '7 days' THEN
+            RETURN OLD;
+        END IF;
+    END IF;
+    IF NOT pg_has_role(current_user, (SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'USAGE') THEN
+        RAISE insufficient_privilege USING MESSAGE =
+            'permission denied: only the owner of forge_audit may change its rows, or delete rows of the last seven days';
+    END IF;
+    IF TG_OP = 'DELETE' THEN
+        RETURN OLD;
+    END IF;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION forge_keep_audit() IS 'Trigger: rejects changes of the audit trail by roles that do not own it.';
+CREATE TRIGGER forge_audit_deleted BEFORE DELETE ON forge_audit FOR EACH ROW EXECUTE FUNCTION forge_keep_audit();
+CREATE TRIGGER forge_audit_changed BEFORE UPDATE OR TRUNCATE ON forge_audit FOR EACH STATEMENT EXECUTE FUNCTION forge_keep_audit();
+
+-- Changes by SQL to the small tables that operators edit. Statements of nodes begin with a comment by which they are recognised: that
+-- costs nothing, applies to one statement only, and needs no setting of the session, which a pooler might give to another client. Every
+-- role can copy the comment, so it counts only for roles that may write the trail, as nodes must. A role without that right cannot hide,
+-- and cannot execute the function on tables of its own.
+DO $create$
+BEGIN
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_audit_statement() RETURNS trigger LANGUAGE plpgsql
+            SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+        DECLARE
+            -- The role that is in effect outside of this function: none means the one that has logged in.
+            acting CONSTANT text := current_setting('role');
+            what text;
+            which text;
+            how text;
+        BEGIN
+            IF TG_RELID NOT IN (%3$L::regclass, %4$L::regclass, %5$L::regclass, %6$L::regclass, %7$L::regclass) THEN
+                RAISE insufficient_privilege USING MESSAGE = 'forge_audit_statement serves tables of Forge Cluster only';
+            END IF;
+            IF strpos(current_query(), '/* by a node of Forge Cluster */') > 0
+               AND has_table_privilege(CASE acting WHEN 'none' THEN session_user ELSE acting::name END,
+                                       %2$L::regclass, 'INSERT') THEN
+                RETURN NULL;
+            END IF;
+            which := CASE TG_OP WHEN 'DELETE' THEN OLD.name ELSE NEW.name END;
+            CASE TG_TABLE_NAME
+                WHEN 'forge_job_limits' THEN
+                    IF TG_OP = 'DELETE' THEN
+                        what := 'limit.reset';
+                    ELSE
+                        what := CASE WHEN NEW.overridden THEN 'limit.change' ELSE 'limit.reset' END;
+                        how := format('overridden=%%s, concurrency=%%s, groupConcurrency=%%s, groupRate=%%s per %%s, burst %%s',
+                                      NEW.overridden, NEW.concurrency, NEW.group_concurrency, NEW.group_rate, NEW.group_period,
+                                      NEW.group_burst);
+                    END IF;
+                WHEN 'forge_job_weights' THEN
+                    what := 'weight.change';
+                    IF TG_OP = 'DELETE' THEN
+                        how := format('group %%s: 1', OLD.job_group);
+                    ELSE
+                        how := format('group %%s: %%s', NEW.job_group, NEW.weight);
+                    END IF;
+                WHEN 'forge_crons' THEN
+                    what := CASE WHEN NEW.paused THEN 'cron.pause' ELSE 'cron.resume' END;
+                ELSE
+                    what := CASE TG_TABLE_NAME WHEN 'forge_job_pauses' THEN 'name.' ELSE 'daemon.' END
+                        || CASE TG_OP WHEN 'DELETE' THEN 'resume' ELSE 'pause' END;
+                    IF TG_OP = 'UPDATE' THEN
+                        how := format('instead of %%s', OLD.name);
+                    END IF;
+            END CASE;
+            INSERT INTO %1$I.forge_audit (who, address, source, action, target, detail, count)
+            VALUES (session_user, host(inet_client_addr()), 'sql', what, left(which, 500), left(how, 1000), 1);
+            RETURN NULL;
+        END
+        $body$
+    $function$, pg_catalog.current_schema(),
+        pg_catalog.format('%I.forge_audit', pg_catalog.current_schema()),
+        pg_catalog.format('%I.forge_job_pauses', pg_catalog.current_schema()),
+        pg_catalog.format('%I.forge_job_limits', pg_catalog.current_schema()),
+        pg_catalog.format('%I.forge_job_weights', pg_catalog.current_schema()),
+        pg_catalog.format('%I.forge_daemon_pauses', pg_catalog.current_schema()),
+        pg_catalog.format('%I.forge_crons', pg_catalog.current_schema()));
+END
+$create$;
+REVOKE ALL ON FUNCTION forge_audit_statement() FROM PUBLIC;
+COMMENT ON FUNCTION forge_audit_statement() IS
+    'Trigger: records changes by SQL in the audit trail, unless a node made them. Runs with the rights of its owner.';
+CREATE TRIGGER forge_job_pauses_audit AFTER INSERT OR UPDATE OF name OR DELETE ON forge_job_pauses FOR EACH ROW
+    EXECUTE FUNCTION forge_audit_statement();
+CREATE TRIGGER forge_daemon_pauses_audit AFTER INSERT OR UPDATE OF name OR DELETE ON forge_daemon_pauses FOR EACH ROW
+    EXECUTE FUNCTION forge_audit_statement();
+CREATE TRIGGER forge_job_weights_audit AFTER INSERT OR UPDATE OR DELETE ON forge_job_weights FOR EACH ROW
+    EXECUTE FUNCTION forge_audit_statement();
+CREATE TRIGGER forge_job_limits_added AFTER INSERT OR DELETE ON forge_job_limits FOR EACH ROW
+    EXECUTE FUNCTION forge_audit_statement();
+CREATE TRIGGER forge_job_limits_changed AFTER UPDATE ON forge_job_limits FOR EACH ROW
+    WHEN ((OLD.name, OLD.overridden, OLD.concurrency, OLD.group_concurrency, OLD.group_rate, OLD.group_period, OLD.group_burst)
+          IS DISTINCT FROM
+          (NEW.name, NEW.overridden, NEW.concurrency, NEW.group_concurrency, NEW.group_rate, NEW.group_period, NEW.group_burst))
+    EXECUTE FUNCTION forge_audit_statement();
+-- Only for statements that name the column: the leader updates the row of a cron with each slot.
+CREATE TRIGGER forge_crons_paused AFTER UPDATE OF paused ON forge_crons FOR EACH ROW
+    WHEN (OLD.paused IS DISTINCT FROM NEW.paused)
+    EXECUTE FUNCTION forge_audit_statement();
 
 -- Functions for other roles ----------------------------------------------------------------------------------------------------------
 

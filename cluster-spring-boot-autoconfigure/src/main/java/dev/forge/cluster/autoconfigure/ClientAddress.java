@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Determines the client address of a request. Any client may send {@code X-Forwarded-For}, so its entries are read from right to left
@@ -27,11 +28,21 @@ public final class ClientAddress {
 
     /** Returns the address of the client; for IPv6 its network, because a client usually owns a whole network. */
     public String of(HttpServletRequest request) {
-        String remote = request.getRemoteAddr();
-        byte[] address = AddressRange.bytes(remote);
+        byte[] address = bytes(request);
+        // A socket without addresses, or a text that the client chose: all such requests count as one client.
+        return address == null ? "unknown" : text(address);
+    }
+
+    /** Returns the whole address of the client; null if it is unknown. */
+    public @Nullable String exact(HttpServletRequest request) {
+        byte[] address = bytes(request);
+        return address == null ? null : host(address);
+    }
+
+    private byte @Nullable [] bytes(HttpServletRequest request) {
+        byte[] address = AddressRange.bytes(request.getRemoteAddr());
         if (address == null) {
-            // A socket without addresses, or a text that the client chose: all such requests count as one client.
-            return "unknown";
+            return null;
         }
         List<String> forwarded = forwarded(request);
         for (int i = forwarded.size() - 1; i >= 0 && isTrusted(address); i--) {
@@ -41,7 +52,7 @@ public final class ClientAddress {
             }
             address = before;
         }
-        return text(address);
+        return address;
     }
 
     private static List<String> forwarded(HttpServletRequest request) {
@@ -70,9 +81,12 @@ public final class ClientAddress {
         if (shown.length > 4) {
             Arrays.fill(shown, NETWORK, shown.length, (byte) 0);
         }
-        String suffix = shown.length > 4 ? "/64" : "";
+        return host(shown) + (shown.length > 4 ? "/64" : "");
+    }
+
+    private static String host(byte[] address) {
         try {
-            return InetAddress.getByAddress(shown).getHostAddress() + suffix;
+            return InetAddress.getByAddress(address).getHostAddress();
         } catch (UnknownHostException e) {
             throw new IllegalStateException(e);
         }

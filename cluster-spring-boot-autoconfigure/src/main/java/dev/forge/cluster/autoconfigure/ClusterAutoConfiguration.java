@@ -4,10 +4,12 @@ package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.audit.OperatorSource;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.autoconfigure.properties.HeartbeatProperties;
 import dev.forge.cluster.autoconfigure.properties.LeaderProperties;
 import dev.forge.cluster.autoconfigure.properties.NodeProperties;
+import dev.forge.cluster.internal.audit.Audit;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
 import dev.forge.cluster.internal.database.Schema;
@@ -23,6 +25,8 @@ import dev.forge.cluster.node.ClusterNodes;
 import dev.forge.cluster.node.NodeIdentityProvider;
 import dev.forge.cluster.node.NodeMode;
 import java.time.Duration;
+import java.util.Optional;
+import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -41,6 +45,7 @@ import org.springframework.context.annotation.Import;
 import org.springframework.core.env.Environment;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
+import org.springframework.util.function.SingletonSupplier;
 
 /** Makes the application a node of its cluster. */
 @AutoConfiguration(
@@ -119,16 +124,21 @@ public final class ClusterAutoConfiguration {
             ClusterDatabase database,
             Schema schema,
             NodeIdentityProvider identities,
+            ObjectProvider<OperatorSource> operators,
             ApplicationContext context) {
         Pooler pooler = Pooler.detect(database.direct());
         var control =
                 new ControlConnections(database.direct(), pooler, properties.controlConnections(), CONTROL_TIMEOUT);
         ThreadPoolTaskScheduler scheduler = scheduler();
         var events = new EventThread(context);
+        // Found at the first operation: a bean of the application may depend on beans of the cluster.
+        Supplier<OperatorSource> operatorSource =
+                SingletonSupplier.of(() -> operators.getIfAvailable(() -> Optional::empty));
+        var audit = new Audit(schema, () -> operatorSource.get().current(), events);
         var node = new Node(
                 settings(properties, database, basis(properties.leader().strategy(), pooler)),
                 new Node.Resources(
-                        schema, database.direct(), control, new NodeStore(schema, control.urgent()), identities),
+                        schema, database.direct(), control, new NodeStore(schema, control.urgent()), identities, audit),
                 scheduler,
                 events);
         node.onLostLeadership(properties.node().onLostLeadership(), () -> exit(context));

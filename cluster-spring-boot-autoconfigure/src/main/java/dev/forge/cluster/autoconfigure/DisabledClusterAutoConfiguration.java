@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.ClusterDisabledException;
+import dev.forge.cluster.audit.AuditTrail;
 import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.daemon.Daemons;
 import dev.forge.cluster.job.Jobs;
@@ -53,7 +54,8 @@ public final class DisabledClusterAutoConfiguration {
             ClusterStateStore.class,
             StartupCoordinator.class,
             ClusterNodes.class,
-            NodeIdentityProvider.class);
+            NodeIdentityProvider.class,
+            AuditTrail.class);
 
     @Bean
     @ConditionalOnMissingBean
@@ -119,6 +121,12 @@ public final class DisabledClusterAutoConfiguration {
     @ConditionalOnMissingBean
     NodeIdentityProvider clusterNodeIdentityProvider() {
         return rejecting(NodeIdentityProvider.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    AuditTrail clusterAuditTrail() {
+        return rejecting(AuditTrail.class);
     }
 
     @Bean

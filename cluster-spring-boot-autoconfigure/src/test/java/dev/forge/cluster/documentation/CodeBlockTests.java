@@ -41,6 +41,7 @@ class CodeBlockTests {
 
     private static final String IMPORTS = """
             import dev.forge.cluster.*;
+            import dev.forge.cluster.audit.*;
             import dev.forge.cluster.autoconfigure.ConditionalOnClusterRole;
             import dev.forge.cluster.cron.*;
             import dev.forge.cluster.daemon.*;

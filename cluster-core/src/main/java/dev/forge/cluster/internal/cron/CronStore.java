@@ -301,7 +301,7 @@ public final class CronStore {
 
     /** Pauses or resumes a cron; returns false if there is no such cron or nothing changes. */
     boolean pause(String name, boolean paused) {
-        return client.sql(schema.sql("""
+        return client.sql(schema.sql(Schema.BY_NODE + """
                         UPDATE ~.forge_crons SET paused = :paused, updated_at = clock_timestamp()
                         WHERE name = :name AND paused <> :paused
                         """))

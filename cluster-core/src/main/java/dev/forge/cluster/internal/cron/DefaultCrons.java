@@ -10,6 +10,8 @@ import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.cron.Overlap;
+import dev.forge.cluster.internal.audit.AuditedChanges;
+import dev.forge.cluster.internal.audit.Operation;
 import dev.forge.cluster.internal.cron.CronDefinitionChecks.StoredCrons;
 import dev.forge.cluster.internal.cron.CronJobStore.UnfinishedRun;
 import dev.forge.cluster.internal.cron.CronSlotStore.DecidedSlot;
@@ -35,6 +37,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.UUID;
+import java.util.function.BooleanSupplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 
@@ -58,6 +61,7 @@ public final class DefaultCrons implements Crons {
     private final ScheduleReplacement replacement;
     private final JobIds ids;
     private final JobMonitor monitor;
+    private final AuditedChanges audited;
 
     /** The engines that crons are announced to. */
     public record Engines(JobEngine jobs, CronEngine crons) {}
@@ -91,6 +95,7 @@ public final class DefaultCrons implements Crons {
                 application,
                 new CronSlotBatch.Rules(engine.schedules(), engine.settings(), ids, DefaultCrons::capability));
         this.monitor = tools.monitor();
+        this.audited = node.resources().audit().on(application);
     }
 
     @Override
@@ -99,7 +104,10 @@ public final class DefaultCrons implements Crons {
         requireMayChange("Crons.create");
         handlers.requireComplete("Crons.create");
         Definition created = checks.check(definition);
-        if (!store.insert(scheduled(created, store.now()), checks.payload(definition))) {
+        String payload = checks.payload(definition);
+        if (!audited.record(
+                new Operation("cron.create", created.name(), definition.expression()),
+                () -> store.insert(scheduled(created, store.now()), payload))) {
             throw new CronRejectedException("Cron '%s' exists already".formatted(definition.name()));
         }
         AfterCommit.run(engine::announce);
@@ -112,7 +120,10 @@ public final class DefaultCrons implements Crons {
         handlers.requireComplete("Crons.change");
         Definition changed = checks.check(definition);
         String payload = checks.payload(definition);
-        store.transaction().executeWithoutResult(status -> change(changed, payload));
+        audited.record(new Operation("cron.change", changed.name(), definition.expression()), () -> {
+            store.transaction().executeWithoutResult(status -> change(changed, payload));
+            return true;
+        });
         AfterCommit.run(engine::announce);
     }
 
@@ -150,13 +161,13 @@ public final class DefaultCrons implements Crons {
     public boolean delete(String name) {
         CronDefinitionChecks.requireLookupName("Crons.delete", name);
         requireMayChange("Crons.delete");
-        boolean deleted = Boolean.TRUE.equals(store.transaction().execute(status -> {
+        boolean deleted = inTransaction("cron.delete", name, () -> {
             if (store.lockRow(name).filter(cron -> !cron.declared()).isEmpty()) {
                 return false;
             }
             runs.cancelNotStarted(name, "cron deleted before the run started");
             return store.delete(name);
-        }));
+        });
         if (!deleted && find(name).isPresent()) {
             throw unknownOrDeclared(name);
         }
@@ -167,20 +178,26 @@ public final class DefaultCrons implements Crons {
     public boolean pause(String name) {
         CronDefinitionChecks.requireLookupName("Crons.pause", name);
         requireMayChange("Crons.pause");
-        return Boolean.TRUE.equals(store.transaction().execute(status -> {
+        return inTransaction("cron.pause", name, () -> {
             boolean paused = store.pause(name, true);
             if (paused) {
                 runs.cancelNotStarted(name, "cron paused before the run started");
             }
             return paused;
-        }));
+        });
+    }
+
+    private boolean inTransaction(String action, String name, BooleanSupplier change) {
+        return audited.record(
+                new Operation(action, name),
+                () -> Boolean.TRUE.equals(store.transaction().execute(status -> change.getAsBoolean())));
     }
 
     @Override
     public boolean resume(String name) {
         CronDefinitionChecks.requireLookupName("Crons.resume", name);
         requireMayChange("Crons.resume");
-        boolean resumed = store.pause(name, false);
+        boolean resumed = audited.record(new Operation("cron.resume", name), () -> store.pause(name, false));
         if (resumed) {
             // The leader removes the cron if no node declares it any more; the pause has kept it.
             AfterCommit.run(engine::announce);
@@ -193,7 +210,10 @@ public final class DefaultCrons implements Crons {
         CronDefinitionChecks.requireLookupName("Crons.trigger", name);
         requireMayChange("Crons.trigger");
         handlers.requireComplete("Crons.trigger");
-        Optional<UUID> triggered = Objects.requireNonNull(store.transaction().execute(status -> enqueueNow(name)));
+        Optional<UUID> triggered = audited.record(
+                new Operation("cron.trigger", name),
+                () -> Objects.requireNonNull(store.transaction().execute(status -> enqueueNow(name))),
+                job -> job.isPresent() ? 1 : 0);
         if (triggered.isPresent()) {
             AfterCommit.run(() -> jobs.announce(JobPriority.NORMAL));
         }

@@ -36,6 +36,7 @@ public final class DaemonStore {
     public static final String PREFIX = "daemon:";
 
     private final Schema schema;
+    private final DataSource source;
     private final JdbcClient jdbc;
     private final JdbcTemplate template;
 
@@ -43,9 +44,15 @@ public final class DaemonStore {
 
     public DaemonStore(Schema schema, DataSource source) {
         this.schema = schema;
+        this.source = source;
         this.reports = new DaemonReports(schema, source);
         this.jdbc = JdbcClient.create(source);
         this.template = new JdbcTemplate(source);
+    }
+
+    /** Returns the data source of this store. */
+    DataSource source() {
+        return source;
     }
 
     /** Returns reports from the same data source. */
@@ -305,7 +312,7 @@ public final class DaemonStore {
 
     /** Pauses a daemon; false if it is unknown or was paused before. */
     public boolean pause(String name) {
-        return jdbc.sql(schema.sql("""
+        return jdbc.sql(schema.sql(Schema.BY_NODE + """
                 INSERT INTO ~.forge_daemon_pauses (name)
                 SELECT :name WHERE EXISTS (SELECT FROM ~.forge_daemons d WHERE d.name = :name)
                 ON CONFLICT DO NOTHING
@@ -314,7 +321,7 @@ public final class DaemonStore {
 
     /** Ends a pause; instances that are stopped or failed become pending again. Returns false if nothing changed. */
     public boolean resume(String name) {
-        return jdbc.sql(schema.sql("""
+        return jdbc.sql(schema.sql(Schema.BY_NODE + """
                 WITH resumed AS (DELETE FROM ~.forge_daemon_pauses WHERE name = :name RETURNING 1),
                 restarted AS (
                     UPDATE ~.forge_daemons SET status = 'pending', restarts = 0

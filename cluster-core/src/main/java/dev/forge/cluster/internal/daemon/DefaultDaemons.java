@@ -4,6 +4,8 @@ package dev.forge.cluster.internal.daemon;
 
 import dev.forge.cluster.daemon.DaemonInfo;
 import dev.forge.cluster.daemon.Daemons;
+import dev.forge.cluster.internal.audit.AuditedChanges;
+import dev.forge.cluster.internal.audit.Operation;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Names;
@@ -16,11 +18,13 @@ public final class DefaultDaemons implements Daemons {
     private final Node node;
     private final DaemonEngine engine;
     private final DaemonStore store;
+    private final AuditedChanges audited;
 
     public DefaultDaemons(Node node, DaemonEngine engine, DaemonStore store) {
         this.node = node;
         this.engine = engine;
         this.store = store;
+        this.audited = node.resources().audit().on(store.source());
     }
 
     @Override
@@ -40,7 +44,7 @@ public final class DefaultDaemons implements Daemons {
         Arguments.required("Daemons.pause", "name", name);
         Names.requirePrintable("daemon", name);
         node.requireMayMutate();
-        boolean paused = store.pause(name);
+        boolean paused = audited.record(new Operation("daemon.pause", name), () -> store.pause(name));
         if (paused) {
             engine.announce();
         }
@@ -52,7 +56,7 @@ public final class DefaultDaemons implements Daemons {
         Arguments.required("Daemons.resume", "name", name);
         Names.requirePrintable("daemon", name);
         node.requireMayMutate();
-        boolean resumed = store.resume(name);
+        boolean resumed = audited.record(new Operation("daemon.resume", name), () -> store.resume(name));
         engine.announce();
         return resumed;
     }

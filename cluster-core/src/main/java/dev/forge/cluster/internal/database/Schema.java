@@ -36,6 +36,8 @@ public final class Schema {
 
     /** Tables and sequences that nodes write. */
     private static final List<String> WRITTEN = List.of(
+            "forge_audit",
+            "forge_audit_id_seq",
             "forge_cron_memories",
             "forge_cron_runs",
             "forge_cron_sets",
@@ -67,6 +69,12 @@ public final class Schema {
             "forge_workflow_runs",
             "forge_workflow_signals",
             "forge_workflow_steps");
+
+    /**
+     * The beginning of statements by which nodes change tables that operators edit by hand. Triggers record changes by other
+     * statements, and changes by roles that may not write the audit trail, which could copy this text.
+     */
+    public static final String BY_NODE = "/* by a node of Forge Cluster */ ";
 
     private static final Logger log = GuardedLogger.of(Schema.class);
 
@@ -172,7 +180,8 @@ public final class Schema {
                         WHERE n.nspname = ?::name AND c.relname::text = ANY (string_to_array(?::text, ','::text))
                           AND NOT CASE c.relkind WHEN 'S' THEN has_sequence_privilege(c.oid, 'USAGE'::text)
                               ELSE has_table_privilege(c.oid, 'SELECT'::text) AND has_table_privilege(c.oid, 'INSERT'::text)
-                               AND has_table_privilege(c.oid, 'UPDATE'::text) AND has_table_privilege(c.oid, 'DELETE'::text) END
+                               AND (c.relname = 'forge_audit'::name
+                                    OR has_table_privilege(c.oid, 'UPDATE'::text) AND has_table_privilege(c.oid, 'DELETE'::text)) END
                         ORDER BY 1
                         """)
                 .params(name, String.join(",", WRITTEN))

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.audit.AuditedChanges;
+import dev.forge.cluster.internal.audit.Operation;
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
@@ -25,6 +27,7 @@ import java.util.Set;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
@@ -45,20 +48,25 @@ final class BulkJobs {
 
     private final JobSearchReports search;
     private final JobBulkStore store;
+    private final AuditedChanges audit;
     private final JobHandlers handlers;
     private final JobEngine engine;
     private final LongSupplier nanos;
 
-    BulkJobs(JobSearchReports search, JobBulkStore store, JobHandlers handlers, JobEngine engine, LongSupplier nanos) {
-        this.search = search;
-        this.store = store;
+    /** What finds, changes and records jobs. */
+    record Stores(JobSearchReports search, JobBulkStore store, AuditedChanges audit) {}
+
+    BulkJobs(Stores stores, JobHandlers handlers, JobEngine engine, LongSupplier nanos) {
+        this.search = stores.search;
+        this.store = stores.store;
+        this.audit = stores.audit;
         this.handlers = handlers;
         this.engine = engine;
         this.nanos = nanos;
     }
 
     BulkResult cancel(JobFilter filter, BulkOptions options) {
-        return run("Jobs.cancelAll", ACTIVE, filter, options, batch -> {
+        return run(new Command("Jobs.cancelAll", "jobs.cancel-all", null, ACTIVE), filter, options, batch -> {
             List<CancelledJob> cancelled = store.cancel(batch);
             cancelled.stream().filter(CancelledJob::held).forEach(job -> engine.announceCancelled(job.id()));
             cancelled.forEach(job -> engine.cancelled(job.id(), job.batch()));
@@ -71,13 +79,16 @@ final class BulkJobs {
     }
 
     BulkResult retry(JobFilter filter, BulkOptions options) {
-        return run("Jobs.retryAll", RETRYABLE, filter, options, batch -> announced(new Changed(store.retry(batch), 0)));
+        return run(
+                new Command("Jobs.retryAll", "jobs.retry-all", null, RETRYABLE),
+                filter,
+                options,
+                batch -> announced(new Changed(store.retry(batch), 0)));
     }
 
     BulkResult reschedule(JobFilter filter, Instant at, BulkOptions options) {
         return run(
-                "Jobs.rescheduleAll",
-                EnumSet.of(JobStatus.PENDING),
+                new Command("Jobs.rescheduleAll", "jobs.reschedule-all", "to " + at, EnumSet.of(JobStatus.PENDING)),
                 filter,
                 options,
                 batch -> announced(store.reschedule(batch, at)));
@@ -87,7 +98,11 @@ final class BulkJobs {
         String awaited = handlers.owned().stream()
                 .map(owned -> "(" + owned.awaitedCondition() + ")")
                 .collect(Collectors.joining(" OR "));
-        return run("Jobs.deleteAll", ENDED, filter, options, batch -> new Changed(store.delete(batch, awaited), 0));
+        return run(
+                new Command("Jobs.deleteAll", "jobs.delete-all", null, ENDED),
+                filter,
+                options,
+                batch -> new Changed(store.delete(batch, awaited), 0));
     }
 
     private Changed announced(Changed changed) {
@@ -97,14 +112,19 @@ final class BulkJobs {
         return changed;
     }
 
-    private BulkResult run(
-            String call,
-            Set<JobStatus> possible,
-            JobFilter filter,
-            BulkOptions options,
-            Function<Batch, Changed> change) {
-        requireDeliberate(call, filter);
-        Set<JobStatus> statuses = EnumSet.copyOf(possible);
+    /**
+     * An operation on many jobs.
+     *
+     * @param call the method of the API
+     * @param action the action in the audit trail, with its detail
+     * @param possible the statuses of the jobs that it can change
+     */
+    private record Command(
+            String call, String action, @Nullable String detail, Set<JobStatus> possible) {}
+
+    private BulkResult run(Command command, JobFilter filter, BulkOptions options, Function<Batch, Changed> change) {
+        requireDeliberate(command.call, filter);
+        Set<JobStatus> statuses = EnumSet.copyOf(command.possible);
         if (!filter.statuses().isEmpty()) {
             statuses.retainAll(filter.statuses());
         }
@@ -112,6 +132,28 @@ final class BulkJobs {
             return new BulkResult(0, 0, 0, null);
         }
         JobFilter narrowed = filter.withStatuses(statuses.toArray(JobStatus[]::new));
+        AuditedChanges.BulkCall recorded = audit.begin(new Operation(command.action, filter, command.detail));
+        long[] committed = {0};
+        try {
+            return run(
+                    narrowed,
+                    options,
+                    batch -> {
+                        Changed changed = change.apply(batch);
+                        committed[0] += changed.jobs();
+                        return changed;
+                    },
+                    recorded);
+        } finally {
+            recorded.end(committed[0]);
+        }
+    }
+
+    private BulkResult run(
+            JobFilter narrowed,
+            BulkOptions options,
+            Function<Batch, Changed> change,
+            AuditedChanges.BulkCall recorded) {
         List<String> reserved = handlers.owned().stream().map(OwnedJobs::prefix).toList();
         long began = nanos.getAsLong();
         var result = new BulkResult(0, 0, 0, options.cursor());
@@ -120,7 +162,7 @@ final class BulkJobs {
             Found found = search.find(narrowed, most, result.next());
             Changed changed = options.preview() || found.hits().isEmpty()
                     ? new Changed(0, 0)
-                    : repeated(change, new Batch(found.ids(), narrowed, reserved));
+                    : repeated(change, new Batch(found.ids(), narrowed, reserved, recorded::changed));
             result = new BulkResult(
                     result.examined() + found.examined(),
                     // A job that was moved to another time appears there again.

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.audit.AuditedChanges;
+import dev.forge.cluster.internal.audit.Operation;
 import dev.forge.cluster.internal.job.store.JobBatchReports;
 import dev.forge.cluster.internal.job.store.JobBatchStore;
 import dev.forge.cluster.internal.runtime.AfterCommit;
@@ -12,40 +14,38 @@ import java.util.UUID;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
 
-/**
- * {@link JobBatch} on {@code forge_job_batches}.
- *
- * @param requireMayChange checks the right to change data for a call
- * @param changed called after the commit of a change
- */
-record DefaultJobBatch(
-        UUID id,
-        JobBatchStore batches,
-        JobBatchReports reports,
-        Consumer<String> requireMayChange,
-        Consumer<UUID> changed)
+/** {@link JobBatch} on {@code forge_job_batches}. */
+record DefaultJobBatch(UUID id, JobBatchStore batches, JobBatchReports reports, Surroundings surroundings)
         implements JobBatch {
+
+    /**
+     * What a change needs besides the tables of batches.
+     *
+     * @param requireMayChange checks the right to change data for a call
+     * @param changed called after the commit of a change
+     */
+    record Surroundings(Consumer<String> requireMayChange, AuditedChanges audit, Consumer<UUID> changed) {}
 
     @Override
     public boolean close() {
-        return change("JobBatch.close", batches::close);
+        return change("JobBatch.close", "batch.close", batches::close);
     }
 
     @Override
     public boolean cancel() {
-        return change("JobBatch.cancel", batches::cancel);
+        return change("JobBatch.cancel", "batch.cancel", batches::cancel);
     }
 
     @Override
     public boolean retryFailed() {
-        return change("JobBatch.retryFailed", batches::retryFailed);
+        return change("JobBatch.retryFailed", "batch.retry", batches::retryFailed);
     }
 
-    private boolean change(String call, Predicate<UUID> change) {
-        requireMayChange.accept(call);
-        boolean done = change.test(id);
+    private boolean change(String call, String action, Predicate<UUID> change) {
+        surroundings.requireMayChange.accept(call);
+        boolean done = surroundings.audit.record(new Operation(action, id), () -> change.test(id));
         if (done) {
-            AfterCommit.run(() -> changed.accept(id));
+            AfterCommit.run(() -> surroundings.changed.accept(id));
         }
         return done;
     }

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.audit.Audit;
+import dev.forge.cluster.internal.audit.AuditedChanges;
+import dev.forge.cluster.internal.audit.Operation;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
@@ -98,6 +101,8 @@ public final class DefaultJobs implements Jobs {
     private final JobExplainer explainer;
     private final JobDemandReader demand;
     private final JobHistoryReports history;
+    private final AuditedChanges auditedInCallersTransaction;
+    private final AuditedChanges audited;
 
     /**
      * What {@link Jobs} depends on.
@@ -120,7 +125,11 @@ public final class DefaultJobs implements Jobs {
         this.search = new JobSearchReports(schema, application, node::nanos);
         this.logs = new JobLogStore(schema, application);
         var bulkStore = new JobBulkStore(schema, application);
-        this.bulk = new BulkJobs(search, bulkStore, handlers, engine, node::nanos);
+        Audit audit = node.resources().audit();
+        this.auditedInCallersTransaction = audit.on(application);
+        this.audited = audit.on(dependencies.control);
+        this.bulk = new BulkJobs(
+                new BulkJobs.Stores(search, bulkStore, auditedInCallersTransaction), handlers, engine, node::nanos);
         this.exports = new JobExports(search, bulkStore, dependencies.engine.maxBytes());
         this.successors = new JobSuccessorStore(schema, dependencies.control);
         this.keeping = new JobKeeping(schema, dependencies.control);
@@ -243,7 +252,12 @@ public final class DefaultJobs implements Jobs {
     @Override
     public JobBatch batch(UUID id) {
         Arguments.required("Jobs.batch", "id", id);
-        return new DefaultJobBatch(id, batches, batchReports, this::requireMayChange, engine::batchChanged);
+        return new DefaultJobBatch(
+                id,
+                batches,
+                batchReports,
+                new DefaultJobBatch.Surroundings(
+                        this::requireMayChange, auditedInCallersTransaction, engine::batchChanged));
     }
 
     @Override
@@ -314,7 +328,12 @@ public final class DefaultJobs implements Jobs {
     public boolean cancel(UUID id) {
         Arguments.required("Jobs.cancel", "id", id);
         requireMayChange("Jobs.cancel");
-        Cancelled cancelled = inCallersTransaction.cancel(id, ownedPrefixes()).orElse(null);
+        Cancelled cancelled = auditedInCallersTransaction
+                .record(
+                        new Operation("job.cancel", id),
+                        () -> inCallersTransaction.cancel(id, ownedPrefixes()),
+                        found -> found.isPresent() ? 1 : 0)
+                .orElse(null);
         if (cancelled == null) {
             rejectOwned(id, OwnedJobs::cancelAdvice);
             return false;
@@ -335,7 +354,8 @@ public final class DefaultJobs implements Jobs {
     public boolean retry(UUID id) {
         Arguments.required("Jobs.retry", "id", id);
         requireMayChange("Jobs.retry");
-        boolean restarted = inCallersTransaction.retry(id, ownedPrefixes());
+        boolean restarted = auditedInCallersTransaction.record(
+                new Operation("job.retry", id), () -> inCallersTransaction.retry(id, ownedPrefixes()));
         if (restarted) {
             AfterCommit.run(() -> engine.announce(JobPriority.NORMAL));
         } else {
@@ -406,8 +426,11 @@ public final class DefaultJobs implements Jobs {
         requireReady("Jobs.enqueueExported");
         JobExports.Line exported = exports.parse(line);
         names.requireRegistered(exported.name());
-        return enqueuer.enqueue(
-                newJobs.createFromJson(exported.name(), exported.payload(), exported.options()), exported.options());
+        NewJob job = newJobs.createFromJson(exported.name(), exported.payload(), exported.options());
+        return auditedInCallersTransaction.record(
+                new Operation("job.enqueue-exported", job.id(), job.name()),
+                () -> enqueuer.enqueue(job, exported.options()),
+                enqueued -> enqueued.created() ? 1 : 0);
     }
 
     @Override
@@ -417,7 +440,7 @@ public final class DefaultJobs implements Jobs {
         NewJobFactory.requireStorable("job name", name);
         handlers.requireComplete("Jobs.pause");
         names.requirePausable(name);
-        return keeping.pause(name);
+        return audited.record(new Operation("name.pause", name), () -> keeping.pause(name));
     }
 
     @Override
@@ -425,7 +448,7 @@ public final class DefaultJobs implements Jobs {
         Arguments.required("Jobs.resume", "name", name);
         node.requireMayMutate();
         NewJobFactory.requireStorable("job name", name);
-        boolean resumed = keeping.resume(name);
+        boolean resumed = audited.record(new Operation("name.resume", name), () -> keeping.resume(name));
         engine.announce(JobPriority.NORMAL);
         return resumed;
     }
@@ -449,7 +472,8 @@ public final class DefaultJobs implements Jobs {
         Arguments.required("Jobs.limit", "name", name);
         Arguments.required("Jobs.limit", "limits", allowed);
         requireLimitable("Jobs.limit", name);
-        limits.override(handlerName(name), allowed);
+        String handler = handlerName(name);
+        audited.record(new Operation("limit.change", handler, allowed), () -> limits.override(handler, allowed));
         announceLimits();
     }
 
@@ -458,7 +482,8 @@ public final class DefaultJobs implements Jobs {
         Arguments.required("Jobs.resetLimits", "name", name);
         node.requireMayMutate();
         NewJobFactory.requireStorable("job name", name);
-        boolean reset = limits.reset(handlerName(name));
+        String handler = handlerName(name);
+        boolean reset = audited.record(new Operation("limit.reset", handler), () -> limits.reset(handler));
         announceLimits();
         return reset;
     }
@@ -473,7 +498,10 @@ public final class DefaultJobs implements Jobs {
             throw new IllegalArgumentException(
                     "Jobs.weigh: weight (%d) must be between 1 and %d".formatted(weight, HEAVIEST));
         }
-        limits.weigh(handlerName(name), group, weight == 1 ? null : Integer.valueOf(weight));
+        String handler = handlerName(name);
+        audited.record(
+                new Operation("weight.change", handler, "group %s: %d".formatted(group, weight)),
+                () -> limits.weigh(handler, group, weight == 1 ? null : Integer.valueOf(weight)));
     }
 
     private void announceLimits() {

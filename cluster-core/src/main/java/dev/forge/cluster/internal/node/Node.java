@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.node;
 import dev.forge.cluster.ClusterEvent;
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.internal.audit.Audit;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.BlockedFences;
 import dev.forge.cluster.internal.leader.Candidate;
@@ -66,9 +67,15 @@ public final class Node implements Candidate {
      *
      * @param direct opens the connection of the session
      * @param control serves all other statements of the cluster
+     * @param audit records operations
      */
     public record Resources(
-            Schema schema, DataSource direct, DataSource control, NodeStore nodes, NodeIdentityProvider identities) {}
+            Schema schema,
+            DataSource direct,
+            DataSource control,
+            NodeStore nodes,
+            NodeIdentityProvider identities,
+            Audit audit) {}
 
     public Node(NodeSettings settings, Resources resources, TaskScheduler scheduler, Consumer<ClusterEvent> events) {
         this.settings = settings;

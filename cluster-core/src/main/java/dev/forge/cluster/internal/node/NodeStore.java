@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.node;
 
+import dev.forge.cluster.internal.audit.Audit;
+import dev.forge.cluster.internal.audit.Operation;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.TransientFailure;
@@ -206,7 +208,19 @@ public final class NodeStore {
                 .orElse(HeartbeatResult.DECLARED_DEAD);
     }
 
-    /** Marks a node as draining, by request of an operator or of the node itself; returns false if it is not alive. */
+    /** Requests that a node drains, for an operator; returns false if the node is not alive. */
+    public boolean requestDrain(UUID id, Audit audit) {
+        return audit.on(source)
+                        .record(
+                                new Operation("node.drain", id),
+                                () -> jdbc.sql(schema.sql("""
+                                UPDATE ~.forge_nodes SET status = 'draining' WHERE id = ? AND status IN ('joining', 'active', 'stale')
+                                """)).param(id).update() == 1)
+                // It may drain already.
+                || drain(id);
+    }
+
+    /** Marks a node as draining; returns false if it is not alive. */
     public boolean drain(UUID id) {
         return jdbc.sql(schema.sql("""
                         UPDATE ~.forge_nodes

@@ -71,7 +71,12 @@ public final class Names {
 
     /** Returns an unchecked name for a log line or a message: on one line, and not too long. */
     public static String printable(String text) {
-        boolean clean = text.length() <= SHOWN;
+        return printable(text, SHOWN);
+    }
+
+    /** Returns an unchecked text on one line; of a longer text the first characters, followed by three dots. */
+    public static String printable(String text, int longest) {
+        boolean clean = text.length() <= longest;
         for (int i = 0; clean && i < text.length(); i++) {
             char c = text.charAt(i);
             clean = !isControl(c) && !Character.isSurrogate(c);
@@ -80,7 +85,7 @@ public final class Names {
             return text;
         }
         var printable = new StringBuilder();
-        for (int i = 0; i < text.length() && i < SHOWN; i++) {
+        for (int i = 0; i < text.length() && i < longest; i++) {
             char c = text.charAt(i);
             if (Character.isSurrogate(c) && isPair(text, i)) {
                 printable.append(c).append(text.charAt(++i));
@@ -88,7 +93,7 @@ public final class Names {
                 printable.append(isControl(c) || Character.isSurrogate(c) ? '?' : c);
             }
         }
-        return text.length() > SHOWN ? printable + "..." : printable.toString();
+        return text.length() > longest ? printable + "..." : printable.toString();
     }
 
     /** Returns each name as {@link #printable(String)} does. */

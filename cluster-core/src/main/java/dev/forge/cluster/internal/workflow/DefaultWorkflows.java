@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.audit.AuditedChanges;
+import dev.forge.cluster.internal.audit.Operation;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
@@ -34,12 +36,14 @@ public final class DefaultWorkflows implements Workflows {
     private final WorkflowEngine engine;
     private final WorkflowRunStore runs;
     private final WorkflowReports reports;
+    private final AuditedChanges audited;
 
     public DefaultWorkflows(Node node, WorkflowEngine engine) {
         this.node = node;
         this.engine = engine;
         this.runs = engine.runs();
         this.reports = engine.reports();
+        this.audited = node.resources().audit().on(engine.application());
     }
 
     @Override
@@ -80,7 +84,10 @@ public final class DefaultWorkflows implements Workflows {
             throw new WorkflowRejectedException("The payload of signal '%s' %s".formatted(name, e.getMessage()), e);
         }
         SignalLimits limits = engine.limits().signals();
-        SendResult result = engine.signals().send(run, new NewSignal(engine.nextId(), name, text), limits);
+        SendResult result = audited.record(
+                new Operation("workflow.signal", run, name),
+                () -> engine.signals().send(run, new NewSignal(engine.nextId(), name, text), limits),
+                sent -> sent instanceof SendResult.Sent ? 1 : 0);
         if (result instanceof SendResult.LimitReached reached) {
             throw new WorkflowRejectedException(limitReached(run, name, reached, limits));
         }
@@ -103,7 +110,10 @@ public final class DefaultWorkflows implements Workflows {
         Arguments.required("Workflows.cancel", "run", run);
         Arguments.required("Workflows.cancel", "reason", reason);
         requireMayChange("Workflows.cancel");
-        Cancelled cancelled = engine.commands().cancel(run, ErrorText.bounded(reason, ErrorText.LONGEST_MESSAGE));
+        Cancelled cancelled = audited.record(
+                new Operation("workflow.cancel", run, reason),
+                () -> engine.commands().cancel(run, ErrorText.bounded(reason, ErrorText.LONGEST_MESSAGE)),
+                changed -> changed.runs().size());
         if (!cancelled.runs().isEmpty()) {
             AfterCommit.run(() -> {
                 engine.announce();
@@ -118,7 +128,8 @@ public final class DefaultWorkflows implements Workflows {
     public boolean retry(UUID run) {
         Arguments.required("Workflows.retry", "run", run);
         requireMayChange("Workflows.retry");
-        boolean retried = engine.commands().retry(run);
+        boolean retried = audited.record(
+                new Operation("workflow.retry", run), () -> engine.commands().retry(run));
         if (retried) {
             AfterCommit.run(engine::announce);
         }

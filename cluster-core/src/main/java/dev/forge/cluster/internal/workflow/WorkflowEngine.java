@@ -176,6 +176,11 @@ public final class WorkflowEngine implements NodeComponent {
         handlers.requireComplete(call);
     }
 
+    /** Returns the data source of the application, on which runs are changed. */
+    DataSource application() {
+        return resources.jobs.application();
+    }
+
     /** Requires that runs can be changed in the caller's transaction. */
     void requireWritable(String call) {
         CallerTransaction.requireWritable(call, resources.jobs.application());

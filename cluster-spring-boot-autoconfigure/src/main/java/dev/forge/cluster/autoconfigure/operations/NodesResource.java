@@ -86,6 +86,7 @@ final class NodesResource implements Resource {
         } catch (MutationRefusedException e) {
             throw InvalidOperationException.because(e);
         }
-        return request.result(nodes.drain(node) ? new NodeStateDescriptor(id, state) : null);
+        return request.result(
+                nodes.requestDrain(node, own.resources().audit()) ? new NodeStateDescriptor(id, state) : null);
     }
 }

@@ -54,6 +54,7 @@ public record ClusterProperties(
         @DefaultValue @NestedConfigurationProperty WebProperties web,
         @DefaultValue @NestedConfigurationProperty OAuth2Properties oauth2,
         @DefaultValue @NestedConfigurationProperty WorkflowProperties workflow,
+        @DefaultValue @NestedConfigurationProperty AuditProperties audit,
         @DefaultValue @NestedConfigurationProperty HealthProperties health) {
 
     private static final int MOST_CONTROL_CONNECTIONS = 20;

@@ -15,12 +15,18 @@ import java.security.Principal;
  */
 record Submitter(String text) {
 
+    private static final String USER = "user:";
     private static final Submitter ANONYMOUS = new Submitter("anonymous");
 
     static Submitter of(HttpServletRequest request) {
         // Also null for the anonymous user of Spring Security.
         Principal principal = request.getUserPrincipal();
-        return principal == null ? ANONYMOUS : new Submitter("user:" + principal.getName());
+        return principal == null ? ANONYMOUS : new Submitter(USER + principal.getName());
+    }
+
+    /** Returns the name of the user; for the anonymous client its text. */
+    String name() {
+        return text.startsWith(USER) ? text.substring(USER.length()) : text;
     }
 
     /** Returns the unique key of a job with that key of the client. */

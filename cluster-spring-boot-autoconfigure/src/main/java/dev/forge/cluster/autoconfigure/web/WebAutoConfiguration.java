@@ -3,6 +3,8 @@
 package dev.forge.cluster.autoconfigure.web;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.audit.AuditTrail;
+import dev.forge.cluster.autoconfigure.ClientAddress;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
@@ -78,7 +80,8 @@ public final class WebAutoConfiguration {
                 JobHandlers handlers,
                 JobEngine.Dependencies tools,
                 Schema schema,
-                ClusterDatabase database) {
+                ClusterDatabase database,
+                AuditTrail trail) {
             WebProperties web = properties.web();
             var submissions = new Submissions(runtime.node(), web, jobs, handlers, tools.codec());
             // Not the application's transactions: their isolation level could make two calls with the same task fail.
@@ -87,7 +90,10 @@ public final class WebAutoConfiguration {
             return new WebRoutes(
                             Math.toIntExact(web.maxRequestSize().toBytes()),
                             new WebJobs(submissions),
-                            new JsonRpc(Map.of("tasks.execute", tasks)))
+                            new JsonRpc(Map.of("tasks.execute", tasks)),
+                            new WebRoutes.Operators(
+                                    trail,
+                                    new ClientAddress(properties.rateLimit().trustedRanges())))
                     .under(web.path());
         }
 

@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.web;
 
+import dev.forge.cluster.audit.AuditSource;
+import dev.forge.cluster.audit.AuditTrail;
+import dev.forge.cluster.audit.Operator;
+import dev.forge.cluster.autoconfigure.ClientAddress;
 import dev.forge.cluster.autoconfigure.web.HealthAliases.Verdict;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.CacheControl;
 import org.springframework.http.HttpMethod;
@@ -29,6 +34,18 @@ final class WebRoutes {
     private final int limit;
     private final WebJobs jobs;
     private final JsonRpc rpc;
+    private final Operators operators;
+
+    /** Makes the client of a request known to the audit trail. */
+    record Operators(AuditTrail trail, ClientAddress addresses) {
+
+        <T> T as(ServerRequest request, Supplier<T> operation) {
+            String name = client(request).name();
+            var operator = new Operator(
+                    name.isBlank() ? "unknown" : name, addresses.exact(request.servletRequest()), AuditSource.HTTP);
+            return trail.as(operator, null, operation);
+        }
+    }
 
     /** Serves a request of one method at one path. */
     @FunctionalInterface
@@ -37,10 +54,11 @@ final class WebRoutes {
     }
 
     /** @param limit the largest size of a body in bytes */
-    WebRoutes(int limit, WebJobs jobs, JsonRpc rpc) {
+    WebRoutes(int limit, WebJobs jobs, JsonRpc rpc, Operators operators) {
         this.limit = limit;
         this.jobs = jobs;
         this.rpc = rpc;
+        this.operators = operators;
     }
 
     /** Returns the routes of jobs and JSON-RPC under a path. */
@@ -52,7 +70,9 @@ final class WebRoutes {
                         Map.of(
                                 HttpMethod.GET, request -> ok(jobs.show(request.pathVariable("id"), client(request))),
                                 HttpMethod.DELETE,
-                                        request -> ok(jobs.cancel(request.pathVariable("id"), client(request))))))
+                                        request -> ok(operators.as(
+                                                request,
+                                                () -> jobs.cancel(request.pathVariable("id"), client(request)))))))
                 .and(resource(path, Map.of(HttpMethod.POST, this::call)));
     }
 

@@ -122,6 +122,7 @@ public class ClusterPropertiesTests {
             oauth2.max-pending=0                      | forge.cluster.oauth2.max-pending (0) must be between 1 and 100000
             oauth2.max-pending=100001                 | forge.cluster.oauth2.max-pending (100001) must be between 1 and 100000
             oauth2.max-per-minute=-1                  | forge.cluster.oauth2.max-per-minute (-1) must be at least 0
+            audit.retention=6d                        | forge.cluster.audit.retention (6d) must not be shorter than 7d
             workflow.readiness-interval=0s            | forge.cluster.workflow.readiness-interval (0s) must be longer than zero
             workflow.max-pending-signals=0            | forge.cluster.workflow.max-pending-signals (0) must be at least 1
             workflow.max-pending-signals=100001       | forge.cluster.workflow.max-pending-signals (100001) must not exceed 100000
@@ -410,6 +411,7 @@ public class ClusterPropertiesTests {
         workflow.max-pending-signals=1000
         workflow.max-pending-signals-size=16MB
         workflow.max-history-size=32MB
+        audit.retention=90d
         health.readiness-includes-database=true
         """.lines().map(line -> line.split("=", 2)).forEach(pair -> contract.put(pair[0], pair[1]));
         return contract;

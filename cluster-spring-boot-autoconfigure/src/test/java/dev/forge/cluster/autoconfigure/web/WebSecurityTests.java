@@ -177,6 +177,12 @@ class WebSecurityTests {
                 .contains("jobId");
         assertThat(send("GET", "/forge/jobs/{id}", null, "machine").status()).isEqualTo(200);
         assertThat(send("DELETE", "/forge/jobs/{id}", null, "machine").status()).isEqualTo(200);
+        assertThat(database.jdbc()
+                        .sql("SELECT who || ' ' || source || ' ' || action FROM forge_audit WHERE target = ?")
+                        .param(job.toString())
+                        .query(String.class)
+                        .list())
+                .containsExactly("machine http job.cancel");
         assertThat(http.get("/_api/health").status()).isEqualTo(200);
     }
 

@@ -6,6 +6,8 @@ import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
+import dev.forge.cluster.audit.AuditFilter;
+import dev.forge.cluster.audit.AuditTrail;
 import dev.forge.cluster.autoconfigure.TestHttp;
 import dev.forge.cluster.autoconfigure.TestHttp.Answer;
 import dev.forge.cluster.job.JobInfo;
@@ -60,6 +62,9 @@ class WebSubmissionTests {
 
     @Autowired
     private Jobs jobs;
+
+    @Autowired
+    private AuditTrail trail;
 
     WebSubmissionTests(TestDatabase database, @LocalServerPort int port) {
         this.database = database;
@@ -264,6 +269,10 @@ class WebSubmissionTests {
         assertThat(cancelled.at("status")).isEqualTo("cancelled");
         assertThat(jobs.find(id).orElseThrow().status()).isEqualTo(JobStatus.CANCELLED);
         assertThat(http.delete("/forge/jobs/" + id).problem(409)).contains("cancelled");
+        assertThat(trail.list(AuditFilter.all().withTarget(id.toString()), 10, null))
+                .extracting(
+                        entry -> "%s %s %s %s".formatted(entry.who(), entry.address(), entry.source(), entry.action()))
+                .containsExactly("anonymous 127.0.0.1 HTTP job.cancel");
     }
 
     @Test

@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.web;
 
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
+import dev.forge.cluster.autoconfigure.audit.AuditAutoConfiguration;
 import dev.forge.cluster.autoconfigure.cron.CronAutoConfiguration;
 import dev.forge.cluster.autoconfigure.daemon.DaemonAutoConfiguration;
 import dev.forge.cluster.autoconfigure.job.JobAutoConfiguration;
@@ -41,6 +42,7 @@ import org.springframework.context.annotation.Configuration;
     WebMvcAutoConfiguration.class,
     ErrorMvcAutoConfiguration.class,
     ClusterAutoConfiguration.class,
+    AuditAutoConfiguration.class,
     CronAutoConfiguration.class,
     DaemonAutoConfiguration.class,
     JobAutoConfiguration.class,

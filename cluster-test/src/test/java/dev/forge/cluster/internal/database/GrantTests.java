@@ -136,8 +136,16 @@ class GrantTests {
             try (var lock = member.locks().tryLock("import").orElseThrow()) {
                 assertThat(lock.extend(Duration.ofMinutes(1))).isTrue();
             }
+            member.jobs().pause("order");
+            member.jobs().resume("order");
             // Clean-up needs the right to delete.
             member.node().cleanUp();
+            assertThat(database.jdbc()
+                            .sql("SELECT count(*) FROM forge.forge_audit")
+                            .query(Long.class)
+                            .single())
+                    .as("entries, although nodes are no operators")
+                    .isZero();
         }
         assertThat(privileges("runtime"))
                 .isNotEmpty()
@@ -196,6 +204,22 @@ class GrantTests {
         isDenied(enqueuer, "SELECT FROM forge.forge_settings");
         isDenied(enqueuer, "UPDATE forge.forge_jobs SET priority = 100");
         isDenied(enqueuer, "DELETE FROM forge.forge_jobs");
+    }
+
+    @Test
+    void operator_who_edits_tables_is_recorded_and_cannot_touch_the_trail() throws IOException {
+        DataSource operator = granted("operator");
+        JdbcClient.create(operator)
+                .sql("INSERT INTO forge.forge_job_pauses (name) VALUES ('mail')")
+                .update();
+        assertThat(database.jdbc()
+                        .sql("SELECT who || ' ' || action || ' ' || target FROM forge.forge_audit")
+                        .query(String.class)
+                        .list())
+                .containsExactly("operator_%s name.pause mail".formatted(database.name()));
+        isDenied(operator, "DELETE FROM forge.forge_audit");
+        isDenied(operator, "SELECT FROM forge.forge_audit");
+        execute("TRUNCATE forge.forge_audit, forge.forge_job_pauses");
     }
 
     @Test

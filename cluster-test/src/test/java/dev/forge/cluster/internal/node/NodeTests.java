@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.audit.Audit;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
 import dev.forge.cluster.internal.database.Schema;
@@ -16,6 +17,7 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CyclicBarrier;
@@ -66,7 +68,12 @@ class NodeTests {
 
     private Node.Resources resources(String key) {
         return new Node.Resources(
-                schema, database.newSessions(), control, nodes, () -> new NodeIdentity(key, "name of " + key));
+                schema,
+                database.newSessions(),
+                control,
+                nodes,
+                () -> new NodeIdentity(key, "name of " + key),
+                new Audit(schema, Optional::empty, audited -> {}));
     }
 
     @Test

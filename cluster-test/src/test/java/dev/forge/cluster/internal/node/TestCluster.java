@@ -5,6 +5,8 @@ package dev.forge.cluster.internal.node;
 import static dev.forge.cluster.internal.PatientAwaits.await;
 
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.audit.OperatorSource;
+import dev.forge.cluster.internal.audit.Audit;
 import dev.forge.cluster.internal.cron.CronContexts;
 import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.cron.DefaultCrons;
@@ -35,6 +37,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -57,6 +60,9 @@ public final class TestCluster implements AutoCloseable {
 
     /** The histories of nodes whose jobs have {@link JobHistoryCounters} as their monitor. */
     public final Map<Node, JobHistoryKeeper> histories = new ConcurrentHashMap<>();
+
+    /** Tells who operates the nodes outside of {@code AuditTrail.as}. */
+    public OperatorSource operators = Optional::empty;
 
     public TestCluster(TestDatabase database) {
         this(database, "public");
@@ -153,7 +159,8 @@ public final class TestCluster implements AutoCloseable {
                         direct,
                         control,
                         new NodeStore(schema, control.urgent()),
-                        () -> new NodeIdentity(name, name)),
+                        () -> new NodeIdentity(name, name),
+                        new Audit(schema, () -> operators.current(), events::add)),
                 scheduler,
                 events::add);
         var leadership =

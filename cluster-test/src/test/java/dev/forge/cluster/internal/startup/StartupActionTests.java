@@ -11,6 +11,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.audit.Audit;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
 import dev.forge.cluster.internal.database.Schema;
@@ -36,6 +37,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
@@ -435,7 +437,8 @@ class StartupActionTests {
                             source,
                             control,
                             new NodeStore(schema, control),
-                            () -> new NodeIdentity("killed", "killed")),
+                            () -> new NodeIdentity("killed", "killed"),
+                            new Audit(schema, Optional::empty, audited -> {})),
                     scheduler,
                     event -> {});
             node.start();

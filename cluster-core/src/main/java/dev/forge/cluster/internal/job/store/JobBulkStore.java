@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.UUID;
+import java.util.function.IntConsumer;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
@@ -41,8 +42,9 @@ public final class JobBulkStore {
      *
      * @param filter what they must still match
      * @param reserved prefixes of names whose jobs stay as they are
+     * @param changed called with the number of changed jobs, in each transaction before its commit
      */
-    public record Batch(List<UUID> ids, JobFilter filter, List<String> reserved) {}
+    public record Batch(List<UUID> ids, JobFilter filter, List<String> reserved, IntConsumer changed) {}
 
     /**
      * A job that was cancelled.
@@ -72,13 +74,17 @@ public final class JobBulkStore {
 
     /** Cancels active jobs. */
     public List<CancelledJob> cancel(Batch batch) {
-        return in(() -> statement(CANCEL, batch)
-                .query((row, n) -> new CancelledJob(
-                        row.getObject(1, UUID.class),
-                        row.getBoolean(2),
-                        row.getBoolean(3),
-                        row.getObject(4, UUID.class)))
-                .list());
+        return in(() -> {
+            List<CancelledJob> cancelled = statement(CANCEL, batch)
+                    .query((row, n) -> new CancelledJob(
+                            row.getObject(1, UUID.class),
+                            row.getBoolean(2),
+                            row.getBoolean(3),
+                            row.getObject(4, UUID.class)))
+                    .list();
+            batch.changed.accept(cancelled.size());
+            return cancelled;
+        });
     }
 
     // Jobs with a key one by one: another job may have it, or two jobs of the batch have the same.
@@ -102,10 +108,15 @@ public final class JobBulkStore {
                     restarted[0]++;
                 }
             });
+            batch.changed.accept(restarted[0]);
             return true;
         });
         for (UUID id : keyed) {
-            restarted[0] += in(() -> jobs.retry(id, batch.reserved)) ? 1 : 0;
+            restarted[0] += in(() -> {
+                int one = jobs.retry(id, batch.reserved) ? 1 : 0;
+                batch.changed.accept(one);
+                return one;
+            });
         }
         return restarted[0];
     }
@@ -131,10 +142,14 @@ public final class JobBulkStore {
 
     /** Makes pending jobs due at another time. */
     public Changed reschedule(Batch batch, Instant at) {
-        return in(() -> statement(RESCHEDULE, batch)
-                .param("at", at.atOffset(ZoneOffset.UTC))
-                .query((row, n) -> new Changed(row.getInt(1), row.getInt(2)))
-                .single());
+        return in(() -> {
+            Changed changed = statement(RESCHEDULE, batch)
+                    .param("at", at.atOffset(ZoneOffset.UTC))
+                    .query((row, n) -> new Changed(row.getInt(1), row.getInt(2)))
+                    .single();
+            batch.changed.accept(changed.jobs);
+            return changed;
+        });
     }
 
     /**
@@ -145,8 +160,9 @@ public final class JobBulkStore {
     public int delete(Batch batch, String awaited) {
         String condition = "j.status NOT IN %s AND NOT (%s OR %s)"
                 .formatted(JobRows.ACTIVE, awaited.isEmpty() ? "false" : awaited, JobDependencyStore.FAILED_FOR_OTHERS);
-        return in(() -> statement(
-                        picked(condition) + """
+        return in(() -> {
+            int deleted = statement(
+                            picked(condition) + """
                         , deleted AS (
                             DELETE FROM ~.forge_jobs j USING picked p WHERE j.id = p.id
                             RETURNING j.id, j.name, j.unique_key, j.status, j.batch_id),
@@ -154,10 +170,13 @@ public final class JobBulkStore {
                         %s, %s
                         SELECT id FROM deleted
                         """.formatted(UniqueJobStore.ENDING_WINDOWS, JobBatchStore.REMEMBERING),
-                        batch)
-                .query((row, n) -> row.getObject(1, UUID.class))
-                .list()
-                .size());
+                            batch)
+                    .query((row, n) -> row.getObject(1, UUID.class))
+                    .list()
+                    .size();
+            batch.changed.accept(deleted);
+            return deleted;
+        });
     }
 
     private JdbcClient.StatementSpec statement(String sql, Batch batch) {

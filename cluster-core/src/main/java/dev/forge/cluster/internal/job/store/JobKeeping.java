@@ -61,13 +61,16 @@ public final class JobKeeping {
 
     /** Pauses a name: its jobs are not claimed. Returns false if it was paused before. */
     public boolean pause(String name) {
-        return jdbc.update(schema.sql("INSERT INTO ~.forge_job_pauses (name) VALUES (?) ON CONFLICT DO NOTHING"), name)
+        return jdbc.update(
+                        schema.sql(Schema.BY_NODE
+                                + "INSERT INTO ~.forge_job_pauses (name) VALUES (?) ON CONFLICT DO NOTHING"),
+                        name)
                 == 1;
     }
 
     /** Resumes a name; false if it was not paused. */
     public boolean resume(String name) {
-        return jdbc.update(schema.sql("DELETE FROM ~.forge_job_pauses WHERE name = ?"), name) == 1;
+        return jdbc.update(schema.sql(Schema.BY_NODE + "DELETE FROM ~.forge_job_pauses WHERE name = ?"), name) == 1;
     }
 
     /** Returns the names that are paused. */

@@ -30,7 +30,7 @@ public final class JobLimitStore {
 
     /** Records what a handler declares. Limits that were set at run time stay. */
     public void declare(String name, JobLimits declared, boolean ordered) {
-        bind(client.sql(schema.sql("""
+        bind(client.sql(schema.sql(Schema.BY_NODE + """
                 INSERT INTO ~.forge_job_limits AS l
                     (name, concurrency, group_concurrency, group_rate, group_period, group_burst, ordered, declared_concurrency,
                      declared_group_concurrency, declared_group_rate, declared_group_period, declared_group_burst)
@@ -62,10 +62,11 @@ public final class JobLimitStore {
     /** Records that these handlers declare no limits. Limits that were set at run time stay. */
     public void declareNone(Collection<String> names) {
         String[] all = names.toArray(String[]::new);
-        client.sql(schema.sql("DELETE FROM ~.forge_job_limits WHERE name = ANY (?::text[]) AND NOT overridden"))
+        client.sql(schema.sql(Schema.BY_NODE
+                        + "DELETE FROM ~.forge_job_limits WHERE name = ANY (?::text[]) AND NOT overridden"))
                 .param(all)
                 .update();
-        client.sql(schema.sql("""
+        client.sql(schema.sql(Schema.BY_NODE + """
                 UPDATE ~.forge_job_limits
                 SET ordered = false, declared_concurrency = NULL, declared_group_concurrency = NULL,
                     declared_group_rate = NULL, declared_group_period = NULL, declared_group_burst = NULL, changed_at = clock_timestamp()
@@ -74,9 +75,9 @@ public final class JobLimitStore {
                 """)).param(all).update();
     }
 
-    /** Sets limits at run time. */
-    public void override(String name, JobLimits limits) {
-        bind(client.sql(schema.sql("""
+    /** Sets limits at run time; returns false if the same were set at run time before. */
+    public boolean override(String name, JobLimits limits) {
+        return bind(client.sql(schema.sql(Schema.BY_NODE + """
                 INSERT INTO ~.forge_job_limits AS l
                     (name, overridden, concurrency, group_concurrency, group_rate, group_period, group_burst)
                 VALUES (:name, true, :concurrency, :group_concurrency, :rate, :period * interval '1 millisecond', :burst)
@@ -84,12 +85,15 @@ public final class JobLimitStore {
                 SET overridden = true, concurrency = EXCLUDED.concurrency, group_concurrency = EXCLUDED.group_concurrency,
                     group_rate = EXCLUDED.group_rate, group_period = EXCLUDED.group_period, group_burst = EXCLUDED.group_burst,
                     changed_at = clock_timestamp()
-                """)), name, limits).update();
+                WHERE NOT l.overridden OR (l.concurrency, l.group_concurrency, l.group_rate, l.group_period, l.group_burst)
+                      IS DISTINCT FROM
+                      (EXCLUDED.concurrency, EXCLUDED.group_concurrency, EXCLUDED.group_rate, EXCLUDED.group_period, EXCLUDED.group_burst)
+                """)), name, limits).update() == 1;
     }
 
     /** Returns to what the handler declares; false if no limits were set at run time. */
     public boolean reset(String name) {
-        return client.sql(schema.sql("""
+        return client.sql(schema.sql(Schema.BY_NODE + """
                 UPDATE ~.forge_job_limits
                 SET overridden = false, concurrency = declared_concurrency, group_concurrency = declared_group_concurrency,
                     group_rate = declared_group_rate, group_period = declared_group_period, group_burst = declared_group_burst,
@@ -153,18 +157,24 @@ public final class JobLimitStore {
 
     // Weights -----------------------------------------------------------------------------------------------
 
-    /** Sets how many jobs a group may start whenever its turn comes; null: one. */
-    public void weigh(String name, String group, @Nullable Integer weight) {
+    /**
+     * Sets how many jobs a group may start whenever its turn comes; null: one. Returns false if the group had that weight before.
+     */
+    public boolean weigh(String name, String group, @Nullable Integer weight) {
         if (weight == null) {
-            client.sql(schema.sql("DELETE FROM ~.forge_job_weights WHERE name = ? AND job_group = ?"))
-                    .params(name, group)
-                    .update();
-        } else {
-            client.sql(schema.sql("""
-                    INSERT INTO ~.forge_job_weights (name, job_group, weight) VALUES (?, ?, ?)
-                    ON CONFLICT (name, job_group) DO UPDATE SET weight = EXCLUDED.weight
-                    """)).params(name, group, weight).update();
+            return client.sql(schema.sql(Schema.BY_NODE
+                                    + "DELETE FROM ~.forge_job_weights WHERE name = ? AND job_group = ?"))
+                            .params(name, group)
+                            .update()
+                    == 1;
         }
+        return client.sql(schema.sql(Schema.BY_NODE + """
+                        INSERT INTO ~.forge_job_weights AS w (name, job_group, weight) VALUES (?, ?, ?)
+                        ON CONFLICT (name, job_group) DO UPDATE SET weight = EXCLUDED.weight WHERE w.weight <> EXCLUDED.weight
+                        """))
+                        .params(name, group, weight)
+                        .update()
+                == 1;
     }
 
     // Housekeeping ------------------------------------------------------------------------------------------

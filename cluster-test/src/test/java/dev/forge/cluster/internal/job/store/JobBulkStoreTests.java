@@ -33,7 +33,7 @@ class JobBulkStoreTests extends JobStoreFixture {
     }
 
     private static Batch batch(List<UUID> ids, JobStatus... statuses) {
-        return new Batch(ids, JobFilter.all().withStatuses(statuses), List.of("workflow:"));
+        return new Batch(ids, JobFilter.all().withStatuses(statuses), List.of("workflow:"), changed -> {});
     }
 
     @Test

@@ -1,0 +1,5 @@
+/** Auto-configuration of the audit trail. */
+@NullMarked
+package dev.forge.cluster.autoconfigure.audit;
+
+import org.jspecify.annotations.NullMarked;
