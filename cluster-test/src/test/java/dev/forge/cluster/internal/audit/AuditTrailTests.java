@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
+import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
 import ch.qos.logback.classic.spi.ILoggingEvent;
 import ch.qos.logback.core.read.ListAppender;
@@ -276,6 +277,7 @@ class AuditTrailTests extends AuditFixture {
         Logger logger = (Logger) LoggerFactory.getLogger(Audit.class);
         lines.start();
         logger.addAppender(lines);
+        logger.setLevel(Level.INFO);
         UUID job = order();
         try {
             trail.as(
@@ -286,6 +288,7 @@ class AuditTrailTests extends AuditFixture {
                     "reason \ud800 \0 " + "y".repeat(10_000),
                     () -> jobs.cancel(job));
         } finally {
+            logger.setLevel(null);
             logger.detachAppender(lines);
         }
         AuditEntry entry = entries().get(0);

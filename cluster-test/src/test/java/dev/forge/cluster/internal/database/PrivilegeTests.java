@@ -249,7 +249,7 @@ class PrivilegeTests {
         assertThat(functions).extracting(Function::name).contains("forge_enqueue", "forge_workflow_resolved");
         assertThat(functions)
                 .allSatisfy(function -> assertThat(function.settings()).contains("search_path=pg_catalog, pg_temp"));
-        assertThat(functions).filteredOn(Function::ownerRights).hasSize(4).noneMatch(Function::open);
+        assertThat(functions).filteredOn(Function::ownerRights).hasSize(5).noneMatch(Function::open);
     }
 
     @Test
