@@ -5,12 +5,14 @@
 val catalog = extensions.getByType<VersionCatalogsExtension>().named("libs")
 
 val bom = "cluster-bom"
-val publishedJars = setOf("cluster-core", "cluster-test", "cluster-spring-boot-autoconfigure", "cluster-spring-boot-starter")
+val publishedJars = setOf(
+    "cluster-core", "cluster-test", "cluster-spring-boot-autoconfigure", "cluster-spring-boot-starter", "cluster-dashboard")
 val moduleNames = mapOf(
     "cluster-core" to "dev.forge.cluster",
     "cluster-test" to "dev.forge.cluster.test",
     "cluster-spring-boot-autoconfigure" to "dev.forge.cluster.autoconfigure",
     "cluster-spring-boot-starter" to "dev.forge.cluster.starter",
+    "cluster-dashboard" to "dev.forge.cluster.dashboard",
     "sample-app" to "sample",
     "cluster-benchmarks" to "dev.forge.cluster.benchmarks")
 

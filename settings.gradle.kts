@@ -10,7 +10,7 @@ pluginManagement {
 rootProject.name = "cluster"
 include(
     "cluster-bom", "cluster-core", "cluster-test", "cluster-spring-boot-autoconfigure", "cluster-spring-boot-starter",
-    "sample-app", "cluster-benchmarks")
+    "cluster-dashboard", "sample-app", "cluster-benchmarks")
 
 // The root pom.xml is the single source of versions: every property there is a version here.
 val pomVersions: Map<String, String> = providers.fileContents(layout.rootDirectory.file("pom.xml")).asText.get().let { text ->

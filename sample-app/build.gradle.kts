@@ -12,6 +12,7 @@ tasks.named<JavaExec>("run") {
 
 dependencies {
     implementation(project(":cluster-spring-boot-starter"))
+    implementation(project(":cluster-dashboard"))
     implementation("org.springframework.boot:spring-boot-starter-webmvc")
     implementation("org.springframework.boot:spring-boot-starter-actuator")
     implementation("org.springframework.boot:spring-boot-starter-flyway")

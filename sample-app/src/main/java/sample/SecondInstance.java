@@ -26,16 +26,17 @@ class SecondInstance {
         if (event.getApplicationContext().getServerNamespace() != null) {
             return; // The event is from the management server on a separate port.
         }
-        System.out.printf(
-                """
+        int port = event.getWebServer().getPort();
+        System.out.printf("""
 
-                  Orders:  http://localhost:%d/orders
-                  Health:  http://localhost:%d/actuator/health
+                  Orders:     http://localhost:%d/orders
+                  Dashboard:  http://localhost:%d/forge/dashboard/
+                  Health:     http://localhost:%d/actuator/health
 
                   %s
                 %s
 
-                """, event.getWebServer().getPort(), event.getWebServer().getPort(), hint(), command());
+                """, port, port, port, hint(), command());
     }
 
     private String hint() {

@@ -52,6 +52,7 @@ public record ClusterProperties(
         @DefaultValue @NestedConfigurationProperty RateLimitProperties rateLimit,
         @DefaultValue @NestedConfigurationProperty WakeupProperties wakeup,
         @DefaultValue @NestedConfigurationProperty WebProperties web,
+        @DefaultValue @NestedConfigurationProperty DashboardProperties dashboard,
         @DefaultValue @NestedConfigurationProperty OAuth2Properties oauth2,
         @DefaultValue @NestedConfigurationProperty WorkflowProperties workflow,
         @DefaultValue @NestedConfigurationProperty AuditProperties audit,

@@ -117,6 +117,11 @@ public class ClusterPropertiesTests {
             web.path=forge                            | forge.cluster.web.path (forge) must begin with a slash
             web.max-unique-for=-1s                    | forge.cluster.web.max-unique-for (-1s) must be between 0 and 366 days
             web.max-unique-for=367d                   | forge.cluster.web.max-unique-for (367d) must be between 0 and 366 days
+            dashboard.path=/forge/                    | forge.cluster.dashboard.path (/forge/) must be a plain path such as /forge/dashboard
+            dashboard.path=/                          | forge.cluster.dashboard.path (/) must be a plain path such as /forge/dashboard
+            dashboard.trace-url=https://traces.test/  | forge.cluster.dashboard.trace-url (https://traces.test/) must begin with https://
+            dashboard.trace-url=javascript:{traceId}  | forge.cluster.dashboard.trace-url (javascript:{traceId}) must begin with https://
+            dashboard.authorities.view=a,,b           | forge.cluster.dashboard.authorities.view ([a, , b]) must not contain blank entries
             oauth2.ttl=999ms                          | forge.cluster.oauth2.ttl (999ms) must not be shorter than 1s
             oauth2.ttl=25h                            | forge.cluster.oauth2.ttl (25h) must not be longer than a day
             oauth2.max-pending=0                      | forge.cluster.oauth2.max-pending (0) must be between 1 and 100000
@@ -402,6 +407,12 @@ public class ClusterPropertiesTests {
         web.allow-group=false
         web.max-unique-for=0s
         web.visible-jobs=own
+        dashboard.enabled=true
+        dashboard.path=/forge/dashboard
+        dashboard.authorities.view=ROLE_ADMIN
+        dashboard.authorities.values=ROLE_ADMIN
+        dashboard.authorities.operate=ROLE_ADMIN
+        dashboard.trace-url=null
         oauth2.enabled=true
         oauth2.ttl=10m
         oauth2.max-pending=10000

@@ -79,7 +79,7 @@ class WebSecurityTests {
                             .anyRequest()
                             .denyAll())
                     .httpBasic(Customizer.withDefaults())
-                    .csrf(csrf -> csrf.ignoringRequestMatchers("/forge", "/forge/**"))
+                    .csrf(csrf -> csrf.ignoringRequestMatchers("/forge", "/forge/jobs", "/forge/jobs/**"))
                     .build();
         }
 

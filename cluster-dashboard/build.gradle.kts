@@ -1,0 +1,16 @@
+dependencies {
+    api(project(":cluster-spring-boot-autoconfigure"))
+    api("tools.jackson.core:jackson-databind")
+    optional("org.springframework.boot:spring-boot-actuator-autoconfigure")
+    optional("org.springframework:spring-webmvc")
+    optional("io.projectreactor:reactor-core")
+    optional("jakarta.servlet:jakarta.servlet-api")
+    optional("org.springframework.security:spring-security-web")
+    annotationProcessor(libs.spring.boot.autoconfigure.processor)
+    testImplementation("org.springframework.boot:spring-boot-starter-test")
+    testImplementation("org.springframework.boot:spring-boot-starter-jdbc")
+    testImplementation("org.springframework.boot:spring-boot-starter-webmvc")
+    testImplementation("org.springframework.boot:spring-boot-starter-actuator")
+    testImplementation("org.springframework.boot:spring-boot-starter-security")
+    testImplementation(project(":cluster-test"))
+}

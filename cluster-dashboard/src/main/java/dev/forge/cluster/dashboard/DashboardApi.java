@@ -1,0 +1,233 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.dashboard;
+
+import dev.forge.cluster.dashboard.DashboardData.Operator;
+import dev.forge.cluster.dashboard.DashboardData.Result;
+import dev.forge.cluster.dashboard.Visitor.Csrf;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import tools.jackson.databind.json.JsonMapper;
+
+/** The JSON API of the dashboard, version 1. */
+final class DashboardApi {
+
+    private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");
+
+    private static final String VERSION_PATH = "/api/v1/";
+    static final String SESSION_PATH = VERSION_PATH + "session";
+    static final String FAILED = "The request failed. The log of the node has the reason.";
+    private static final int LONGEST_REASON = 500;
+
+    /** Not the application's mapper: its settings must not change names or dates of the API. */
+    private static final JsonMapper JSON = JsonMapper.builder().build();
+
+    private final Access access;
+    private final DashboardData data;
+    private final Supplier<About> about;
+    private final SharedReads reads;
+
+    /**
+     * What the session tells about the node.
+     *
+     * @param traceUrl the template of the address of a trace; null if traces are not linked
+     */
+    record About(
+            String cluster,
+            String version,
+            String nodeId,
+            String nodeName,
+            @Nullable String traceUrl) {}
+
+    DashboardApi(Access access, DashboardData data, Supplier<About> about, LongSupplier nanos) {
+        this.access = access;
+        this.data = data;
+        this.about = about;
+        this.reads = new SharedReads(nanos);
+    }
+
+    /** Serves a request of the API. Blocks. */
+    DashboardResponse serve(DashboardRequest request) {
+        try {
+            return serveOrThrow(request);
+        } catch (RefusedRequestException e) {
+            return refusal(e);
+        } catch (RuntimeException e) {
+            log.warn("Dashboard: {} {} failed", request.method(), Parameters.printable(request.path()), e);
+            return refusal(new RefusedRequestException(500, "failed", FAILED));
+        }
+    }
+
+    private DashboardResponse serveOrThrow(DashboardRequest request) {
+        require(request.visitor(), Permission.VIEW);
+        if (!request.path().startsWith(VERSION_PATH)) {
+            throw new RefusedRequestException(404, "not-found", "Unknown version of the API. Use api/v1/.");
+        }
+        if (request.path().equals(SESSION_PATH)) {
+            requireMethod(request, false);
+            Parameters.ofQuery(request.query(), Set.of());
+            return json(200, session(request.visitor()));
+        }
+        Resource resource = Resource.at(request.path().substring(VERSION_PATH.length()))
+                .orElseThrow(() -> new RefusedRequestException(
+                        404,
+                        "not-found",
+                        "Unknown resource. Known: session, "
+                                + String.join(
+                                        ", ",
+                                        Arrays.stream(Resource.values())
+                                                .map(Resource::path)
+                                                .toList())));
+        requireMethod(request, !resource.changeParameters().isEmpty());
+        return request.isRead() ? read(resource, request) : change(resource, request);
+    }
+
+    private DashboardResponse read(Resource resource, DashboardRequest request) {
+        Map<String, String> parameters = Parameters.ofQuery(request.query(), resource.readParameters());
+        boolean values = request.visitor().may(Permission.VALUES);
+        return reads.get(new SharedReads.Key(resource, parameters, values), () -> {
+            Result result = data.read(resource, parameters, values);
+            return json(result.status(), result.body());
+        });
+    }
+
+    private DashboardResponse change(Resource resource, DashboardRequest request) {
+        Visitor visitor = request.visitor();
+        require(visitor, Permission.OPERATE);
+        requireSameSite(request);
+        String type = String.valueOf(request.header("Content-Type")).toLowerCase(Locale.ROOT);
+        if (!type.matches("application/json\\s*(;.*)?")) {
+            throw new RefusedRequestException(415, "invalid", "The content type must be application/json");
+        }
+        if (request.body().length > DashboardRequest.LARGEST_BODY) {
+            throw new RefusedRequestException(
+                    413, "invalid", "The body is larger than %d bytes".formatted(DashboardRequest.LARGEST_BODY));
+        }
+        Parameters.ofQuery(request.query(), Set.of());
+        Map<String, Object> parameters = Parameters.ofBody(request.body(), resource.changeParameters());
+        String reason = reason(parameters.remove("reason"));
+        String user = String.valueOf(visitor.user());
+        try {
+            Result result =
+                    data.change(resource, parameters, new Operator(user, reason, visitor.may(Permission.VALUES)));
+            return json(result.status(), result.body());
+        } finally {
+            reads.clear();
+        }
+    }
+
+    private static @Nullable String reason(@Nullable Object value) {
+        if (value == null) {
+            return null;
+        }
+        if (!(value instanceof String text) || text.length() > LONGEST_REASON) {
+            throw RefusedRequestException.invalid(
+                    "Parameter 'reason' must be a text of at most %d characters".formatted(LONGEST_REASON));
+        }
+        return text.isBlank() ? null : text.strip();
+    }
+
+    /**
+     * The application's filter has compared the token already, unless the application excludes this path. Then the header alone is
+     * the protection: other sites cannot set it.
+     */
+    private static void requireSameSite(DashboardRequest request) {
+        Csrf csrf = request.visitor().csrf().get();
+        if (csrf == null) {
+            throw new RefusedRequestException(403, "read-only", NO_CSRF);
+        }
+        String token = request.header(csrf.header());
+        String site = request.header("Sec-Fetch-Site");
+        if (token == null || token.isBlank()) {
+            throw new RefusedRequestException(403, "csrf", "The header %s is missing".formatted(csrf.header()));
+        }
+        if (site != null && !site.equals("same-origin") && !site.equals("none")) {
+            throw new RefusedRequestException(403, "csrf", "Changes are accepted from the dashboard only");
+        }
+    }
+
+    private static final String NO_CSRF =
+            "The application's CSRF protection is off, so the dashboard changes nothing. Enable it for the dashboard's path.";
+
+    private Map<String, Object> session(Visitor visitor) {
+        About node = about.get();
+        var session = new LinkedHashMap<String, Object>();
+        session.put("cluster", node.cluster());
+        session.put("version", node.version());
+        session.put("node", Map.of("id", node.nodeId(), "name", node.nodeName()));
+        if (visitor.user() != null) {
+            session.put("user", visitor.user());
+        }
+        session.put(
+                "permissions",
+                visitor.permissions().stream().sorted().map(Permission::text).toList());
+        if (node.traceUrl() != null) {
+            session.put("traceUrl", node.traceUrl());
+        }
+        if (!visitor.may(Permission.OPERATE)) {
+            session.put(
+                    "readOnly",
+                    access == Access.OPEN
+                            ? "Read-only, and values are hidden: the application has no Spring Security."
+                            : "Read-only: you lack the permission to change states.");
+            return session;
+        }
+        Csrf csrf = visitor.csrf().get();
+        if (csrf == null) {
+            session.put("readOnly", NO_CSRF);
+        } else {
+            session.put("csrf", Map.of("header", csrf.header(), "token", csrf.token()));
+        }
+        return session;
+    }
+
+    /** Status 401 means that a login may help, 403 that it does not. */
+    private void require(Visitor visitor, Permission permission) {
+        if (visitor.may(permission)) {
+            return;
+        }
+        if (access == Access.OPEN) {
+            throw new RefusedRequestException(
+                    403, "read-only", "The dashboard changes nothing, because the application has no Spring Security");
+        }
+        if (visitor.user() == null) {
+            throw new RefusedRequestException(401, "unauthenticated", "Log in to the application first");
+        }
+        throw new RefusedRequestException(
+                403,
+                "forbidden",
+                "This needs one of the authorities in forge.cluster.dashboard.authorities." + permission.text());
+    }
+
+    private static void requireMethod(DashboardRequest request, boolean changeable) {
+        if (!request.isRead() && !(changeable && request.method().equals("POST"))) {
+            throw new RefusedRequestException(
+                    405, "invalid", "Allowed methods: " + (changeable ? "GET, HEAD, POST" : "GET, HEAD"));
+        }
+    }
+
+    private static DashboardResponse refusal(RefusedRequestException e) {
+        DashboardResponse response =
+                json(e.status(), Map.of("error", String.valueOf(e.getMessage()), "code", e.code()));
+        return switch (e.status()) {
+            case 405 -> response.withHeader("Allow", "GET, HEAD, POST");
+            case 503 -> response.withHeader("Retry-After", "2");
+            default -> response;
+        };
+    }
+
+    private static DashboardResponse json(int status, Object body) {
+        return new DashboardResponse(
+                status,
+                Map.of("Content-Type", "application/json", "Cache-Control", "no-store"),
+                JSON.writeValueAsBytes(body));
+    }
+}

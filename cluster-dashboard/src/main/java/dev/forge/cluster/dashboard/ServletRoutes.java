@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.dashboard;
+
+import jakarta.servlet.http.HttpServletRequest;
+import java.io.IOException;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+import org.springframework.web.servlet.ModelAndView;
+import org.springframework.web.servlet.function.RequestPredicates;
+import org.springframework.web.servlet.function.RouterFunction;
+import org.springframework.web.servlet.function.RouterFunctions;
+import org.springframework.web.servlet.function.ServerRequest;
+import org.springframework.web.servlet.function.ServerResponse;
+
+/** Connects the dashboard to Spring MVC. */
+final class ServletRoutes {
+
+    private final String base;
+    private final Dashboard dashboard;
+    private final Function<HttpServletRequest, Visitor> visitors;
+
+    ServletRoutes(String base, Dashboard dashboard, Function<HttpServletRequest, Visitor> visitors) {
+        this.base = base;
+        this.dashboard = dashboard;
+        this.visitors = visitors;
+    }
+
+    RouterFunction<ServerResponse> routes() {
+        return RouterFunctions.route(
+                RequestPredicates.path(base).or(RequestPredicates.path(base + "/**")), this::serve);
+    }
+
+    private ServerResponse serve(ServerRequest request) throws IOException {
+        HttpServletRequest servlet = request.servletRequest();
+        String path = request.requestPath().pathWithinApplication().value();
+        if (!path.startsWith(base)) {
+            return ServerResponse.notFound().build(); // parts of the base are percent-encoded
+        }
+        byte[] body = request.method().name().equals("POST")
+                ? servlet.getInputStream().readNBytes(DashboardRequest.LARGEST_BODY + 1)
+                : new byte[0];
+        DashboardResponse response = dashboard.serve(new DashboardRequest(
+                request.method().name(),
+                path.substring(base.length()),
+                servlet.getQueryString(),
+                servlet::getHeader,
+                body,
+                visitors.apply(servlet)));
+        var builder = ServerResponse.status(response.status());
+        response.allHeaders().forEach((name, value) -> builder.header(name, value));
+        if (response.status() != 304) {
+            builder.contentLength(response.body().length);
+        }
+        return builder.build((written, answer) -> {
+            answer.getOutputStream().write(response.body());
+            return nothing();
+        });
+    }
+
+    /** No view. */
+    private static @Nullable ModelAndView nothing() {
+        return null;
+    }
+}

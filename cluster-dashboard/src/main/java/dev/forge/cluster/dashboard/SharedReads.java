@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.dashboard;
+
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
+
+/**
+ * Shares responses between callers with equal permissions, so that many open pages cost the database as much as one.
+ *
+ * <p>A response is shared for a second from the start of its read. Callers that come while it is being read wait for it. Memory is
+ * bounded: large responses are given to waiting callers and then forgotten.
+ */
+final class SharedReads {
+
+    private static final long SHARED_NANOS = Duration.ofSeconds(1).toNanos();
+    private static final Duration PATIENCE = Duration.ofSeconds(15);
+    static final int MOST_ENTRIES = 200;
+    static final long MOST_BYTES = 8 * 1024 * 1024;
+    private static final int LARGEST = 1024 * 1024;
+
+    private final ConcurrentHashMap<Key, Entry> entries = new ConcurrentHashMap<>();
+    private final LongSupplier nanos;
+
+    SharedReads(LongSupplier nanos) {
+        this.nanos = nanos;
+    }
+
+    /**
+     * What a response depends on.
+     *
+     * @param values whether values are shown
+     */
+    record Key(Resource resource, Map<String, String> parameters, boolean values) {}
+
+    private static final class Entry {
+        private final long startedAt;
+        private final CompletableFuture<DashboardResponse> response = new CompletableFuture<>();
+
+        Entry(long startedAt) {
+            this.startedAt = startedAt;
+        }
+
+        boolean isFresh(long now) {
+            return !response.isDone() || now - startedAt < SHARED_NANOS;
+        }
+
+        int size() {
+            return response.isDone() && !response.isCompletedExceptionally()
+                    ? response.join().body().length
+                    : 0;
+        }
+    }
+
+    /** Returns a response that is being shared, or reads it. An exception of the read reaches all who wait for it. */
+    DashboardResponse get(Key key, Supplier<DashboardResponse> read) {
+        long now = nanos.getAsLong();
+        var own = new Entry(now);
+        Entry shared = entries.compute(key, (same, found) -> found != null && found.isFresh(now) ? found : own);
+        if (shared != own) {
+            return await(shared);
+        }
+        try {
+            DashboardResponse response = read.get();
+            own.response.complete(response);
+            return response;
+        } catch (Throwable e) {
+            own.response.completeExceptionally(e);
+            throw e;
+        } finally {
+            if (own.size() == 0 || own.size() > LARGEST || !hasRoom()) {
+                entries.remove(key, own);
+            }
+        }
+    }
+
+    /** Forgets all responses: something has changed. */
+    void clear() {
+        entries.clear();
+    }
+
+    int size() {
+        return entries.size();
+    }
+
+    private boolean hasRoom() {
+        long now = nanos.getAsLong();
+        entries.values().removeIf(entry -> !entry.isFresh(now));
+        long bytes = entries.values().stream().mapToLong(Entry::size).sum();
+        return entries.size() <= MOST_ENTRIES && bytes <= MOST_BYTES;
+    }
+
+    private static DashboardResponse await(Entry entry) {
+        try {
+            return entry.response.get(PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new RefusedRequestException(503, "busy", "Interrupted while waiting for the database");
+        } catch (TimeoutException e) {
+            throw new RefusedRequestException(503, "busy", "The database did not respond in time. Try again later.");
+        } catch (ExecutionException e) {
+            if (e.getCause() instanceof RefusedRequestException refused) {
+                throw refused;
+            }
+            throw new RefusedRequestException(500, "failed", DashboardApi.FAILED);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+// Requests to the API: relative addresses, the application's CSRF token, and one place that knows whether the session has ended or
+// the server is away.
+import { useCallback, useEffect, useRef, useState } from './vendor/preact-hooks.js';
+
+export class ApiError extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+const TIMEOUT = 20000;
+const listeners = new Set();
+let connection = 'ok';
+let session = null;
+
+function setConnection(state) {
+  if (state !== connection) {
+    connection = state;
+    for (const listener of listeners) listener(state);
+  }
+}
+
+/** Returns ok, expired or down. */
+export function useConnection() {
+  const [state, setState] = useState(connection);
+  useEffect(() => {
+    listeners.add(setState);
+    setState(connection);
+    return () => listeners.delete(setState);
+  }, []);
+  return state;
+}
+
+function expired() {
+  setConnection('expired');
+  return new ApiError(401, 'unauthenticated', 'Your session has ended. Reload the page to log in again.');
+}
+
+function down(message) {
+  setConnection('down');
+  return new ApiError(0, 'down', message);
+}
+
+async function request(path, params, options, signal) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params || {})) {
+    if (value !== undefined && value !== null && value !== '') query.set(name, value);
+  }
+  const text = query.toString();
+  const timeout = new AbortController();
+  const timer = setTimeout(() => timeout.abort(), TIMEOUT);
+  const stop = () => timeout.abort();
+  if (signal) signal.addEventListener('abort', stop);
+  let response;
+  let body;
+  try {
+    response = await fetch(`api/v1/${path}${text ? `?${text}` : ''}`, {
+      credentials: 'same-origin',
+      cache: 'no-store',
+      // A redirect is the application's way to its login page.
+      redirect: 'manual',
+      signal: timeout.signal,
+      ...options,
+      headers: { Accept: 'application/json', 'X-Requested-With': 'XMLHttpRequest', ...(options && options.headers) },
+    });
+    if (response.type === 'opaqueredirect' || response.status === 401) throw expired();
+    const json = (response.headers.get('Content-Type') || '').startsWith('application/');
+    body = json ? await response.json() : null;
+    // A login page instead of data.
+    if (response.ok && !json) throw expired();
+  } catch (e) {
+    if (e instanceof ApiError || (signal && signal.aborted)) throw e;
+    throw down('The server does not respond.');
+  } finally {
+    clearTimeout(timer);
+    if (signal) signal.removeEventListener('abort', stop);
+  }
+  if (!response.ok) {
+    const code = (body && body.code) || '';
+    if (!body && response.status >= 500) throw down(`The server responds with status ${response.status}.`);
+    setConnection('ok');
+    const message = body && typeof body.error === 'string' ? body.error : `The server responds with status ${response.status}.`;
+    throw new ApiError(response.status, code, message);
+  }
+  setConnection('ok');
+  return body;
+}
+
+export function read(path, params, signal) {
+  return request(path, params, {}, signal);
+}
+
+export async function loadSession(signal) {
+  session = await request('session', {}, {}, signal);
+  return session;
+}
+
+/** Changes something. A token that is no longer valid is replaced once. */
+export async function change(path, body) {
+  const send = () => {
+    const headers = { 'Content-Type': 'application/json' };
+    if (session && session.csrf) headers[session.csrf.header] = session.csrf.token;
+    return request(path, {}, { method: 'POST', headers, body: JSON.stringify(body) });
+  };
+  try {
+    return await send();
+  } catch (e) {
+    // The application's own filter refuses tokens without a code of the dashboard.
+    if (e.status !== 403 || (e.code && e.code !== 'csrf')) throw e;
+    await loadSession();
+    return send();
+  }
+}
+
+/**
+ * Reads a resource, and again every few seconds while the tab is visible. The request is aborted when the component goes away or its
+ * parameters change. Data of the last success stay while later reads fail.
+ */
+export function useResource(path, params = {}, { interval = 5000 } = {}) {
+  const key = JSON.stringify([path, params]);
+  const [state, setState] = useState({ key, data: null, error: null });
+  const [round, setRound] = useState(0);
+  const latest = useRef(key);
+  latest.current = key;
+  const refresh = useCallback(() => setRound((n) => n + 1), []);
+  useEffect(() => {
+    const controller = new AbortController();
+    let timer = null;
+    const next = (delay) => {
+      clearTimeout(timer);
+      if (interval && !controller.signal.aborted && !document.hidden) timer = setTimeout(load, delay);
+    };
+    const load = async () => {
+      try {
+        const data = await read(path, params, controller.signal);
+        if (controller.signal.aborted) return;
+        setState({ key, data, error: null });
+        next(interval);
+      } catch (error) {
+        if (controller.signal.aborted) return;
+        setState((old) => ({ key, data: old.key === key ? old.data : null, error }));
+        next(interval * 2);
+      }
+    };
+    const visible = () => {
+      clearTimeout(timer);
+      if (!document.hidden) load();
+    };
+    document.addEventListener('visibilitychange', visible);
+    load();
+    return () => {
+      document.removeEventListener('visibilitychange', visible);
+      clearTimeout(timer);
+      controller.abort();
+    };
+  }, [key, round, interval]);
+  const own = state.key === key;
+  return { data: own ? state.data : null, error: own ? state.error : null, loading: !own || (!state.data && !state.error), refresh };
+}

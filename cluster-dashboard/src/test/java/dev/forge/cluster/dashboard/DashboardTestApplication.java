@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.dashboard;
+
+import dev.forge.cluster.cron.ClusterCron;
+import dev.forge.cluster.cron.CronContext;
+import dev.forge.cluster.daemon.ClusterDaemon;
+import dev.forge.cluster.daemon.DaemonContext;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.PermanentJobFailure;
+import java.time.Duration;
+import java.util.Map;
+import org.springframework.boot.SpringBootConfiguration;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.context.annotation.Bean;
+import org.springframework.security.config.Customizer;
+import org.springframework.security.config.annotation.web.builders.HttpSecurity;
+import org.springframework.security.core.userdetails.User;
+import org.springframework.security.core.userdetails.UserDetailsService;
+import org.springframework.security.provisioning.InMemoryUserDetailsManager;
+import org.springframework.security.web.SecurityFilterChain;
+
+/** An application with some of everything, whose data try to become markup. */
+@SpringBootConfiguration(proxyBeanMethods = false)
+@EnableAutoConfiguration
+class DashboardTestApplication {
+
+    static final String MARKUP = "<img src=x onerror=\"window.xss=1\"><script>window.xss=1</script>";
+
+    /** The cookie is valid for all paths, because a test reaches the application through a proxy with another path. */
+    static final String PROPERTIES = """
+            spring.application.name=orders
+            server.servlet.context-path=/shop
+            server.servlet.session.cookie.path=/
+            management.endpoints.web.exposure.include=forgecluster
+            forge.cluster.dashboard.authorities.view=ROLE_ADMIN,ROLE_VIEWER
+            forge.cluster.dashboard.trace-url=https://traces.test/{traceId}
+            """;
+
+    @ClusterJob(name = "completes")
+    Map<String, String> complete(Map<String, String> payload, JobContext job) {
+        job.log("line with " + MARKUP);
+        return Map.of("echo", String.valueOf(payload.get("text")));
+    }
+
+    @ClusterJob(name = "fails")
+    void fail() {
+        throw new PermanentJobFailure(MARKUP);
+    }
+
+    @ClusterJob(name = "waits", concurrency = 2)
+    void nothing() {}
+
+    @ClusterCron(name = "new-year", value = "0 0 1 1 *")
+    void report(CronContext cron) {}
+
+    @ClusterDaemon(name = "feed")
+    void feed(DaemonContext daemon) throws InterruptedException {
+        daemon.note(MARKUP);
+        while (!daemon.awaitStop(Duration.ofHours(1))) {
+            daemon.note("again");
+        }
+    }
+
+    @Bean
+    SecurityFilterChain security(HttpSecurity http) {
+        return http.authorizeHttpRequests(requests -> requests.requestMatchers("/forge/dashboard/**")
+                        .authenticated()
+                        .anyRequest()
+                        .permitAll())
+                .formLogin(Customizer.withDefaults())
+                .httpBasic(Customizer.withDefaults())
+                .build();
+    }
+
+    @Bean
+    UserDetailsService users() {
+        return new InMemoryUserDetailsManager(
+                User.withUsername("ada").password("{noop}pw").roles("ADMIN").build(),
+                User.withUsername("vic").password("{noop}pw").roles("VIEWER").build(),
+                User.withUsername("sam").password("{noop}pw").roles("USER").build());
+    }
+}
