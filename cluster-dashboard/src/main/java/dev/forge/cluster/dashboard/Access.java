@@ -3,6 +3,7 @@
 package dev.forge.cluster.dashboard;
 
 import org.springframework.security.access.AccessDeniedException;
+import org.springframework.util.ClassUtils;
 
 /** How the application decides who a visitor is. */
 enum Access {
@@ -22,6 +23,11 @@ enum Access {
             throw new IllegalStateException("Without Spring Security everybody may view");
         }
     };
+
+    /** Returns how an application with that class path decides. */
+    static Access of(ClassLoader classes) {
+        return ClassUtils.isPresent("org.springframework.security.web.SecurityFilterChain", classes) ? SECURED : OPEN;
+    }
 
     /** Returns the exception that makes the application's security ask for a login, or show its own page for denied access. */
     abstract RuntimeException pageDenied();

@@ -22,7 +22,6 @@ import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProperty;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
-import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
@@ -59,31 +58,20 @@ public final class DashboardAutoConfiguration {
             return new SecurityVisitors(
                     properties.dashboard().authorities(), hierarchy.getIfUnique(NullRoleHierarchy::new));
         }
-
-        @Bean
-        Access clusterDashboardAccess() {
-            return Access.SECURED;
-        }
     }
 
     @Configuration(proxyBeanMethods = false)
     static class HandlerConfiguration {
 
         @Bean
-        @ConditionalOnMissingBean
-        Access openClusterDashboardAccess() {
-            return Access.OPEN;
-        }
-
-        @Bean
         Dashboard clusterDashboard(
                 ClusterProperties properties,
                 ClusterAutoConfiguration.ClusterName name,
                 NodeRuntime runtime,
-                Access access,
                 ObjectProvider<DashboardData> data) {
             DashboardProperties settings = properties.dashboard();
             Node node = runtime.node();
+            Access access = Access.of(DashboardAutoConfiguration.class.getClassLoader());
             var api = new DashboardApi(
                     access,
                     data.getIfAvailable(() -> new NoData()),
