@@ -16,7 +16,7 @@ function actions(cron) {
     cron.state === 'paused'
       ? { title: `Resume cron ${name}`, text: 'The cron fires again at its next slot.', confirm: 'Resume', resource: 'crons', body: { id: name, state: 'running' } }
       : { title: `Pause cron ${name}`, text: 'The cron fires no slots until it is resumed.', confirm: 'Pause', resource: 'crons', body: { id: name, state: 'paused' } },
-    { title: `Run cron ${name} now`, text: 'Enqueues the job once, outside of the schedule.', confirm: 'Run now', resource: 'crons', body: { id: name, state: 'triggered' } },
+    { title: `Run now: cron ${name}`, text: 'Enqueues the job once, outside of the schedule.', confirm: 'Run now', resource: 'crons', body: { id: name, state: 'triggered' } },
   ];
 }
 

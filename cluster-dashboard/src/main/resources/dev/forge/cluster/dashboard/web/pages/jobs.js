@@ -33,12 +33,12 @@ export function Jobs({ params, session }) {
   return params.id ? html`<${Job} id=${params.id} session=${session} />` : html`<${List} params=${params} session=${session} />`;
 }
 
-function bulk(filters, state, confirm, text) {
+function bulk(filters, state, verb, text) {
   const any = Object.keys(filters).length > 0;
   return {
-    title: `${confirm} ${any ? 'matching jobs' : 'all jobs'}`,
+    title: `${verb} ${any ? 'matching jobs' : 'all jobs'}`,
     text,
-    confirm,
+    confirm: `${verb} ${any ? 'matching' : 'all'}`,
     danger: state === 'cancelled',
     resource: 'jobs',
     body: { ...filters, ...(any ? {} : { everyJob: true }), state, limit: 1000 },
@@ -61,8 +61,8 @@ function List({ params, session }) {
         <${Actions} session=${session} onDone=${jobs.refresh} actions=${[
           params.name && !paused && { title: `Pause jobs ${params.name}`, text: 'Workers start no further jobs of this name. Running ones continue.', confirm: 'Pause name', resource: 'jobs', body: { id: params.name, state: 'paused' } },
           paused && { title: `Resume jobs ${params.name}`, text: 'Workers start jobs of this name again.', confirm: 'Resume name', resource: 'jobs', body: { id: params.name, state: 'running' } },
-          bulk(filters, 'retry', 'Retry matching', 'Failed, cancelled and abandoned jobs of this search become due again.'),
-          bulk(filters, 'cancelled', 'Cancel matching', 'Unfinished jobs of this search are cancelled; running ones are interrupted.'),
+          bulk(filters, 'retry', 'Retry', 'Failed, cancelled and abandoned jobs of this search become due again.'),
+          bulk(filters, 'cancelled', 'Cancel', 'Unfinished jobs of this search are cancelled; running ones are interrupted.'),
         ]} />
       </div>
       <${Table} label="Jobs" rows=${data.jobs} rowKey=${(job) => job.id} empty="No jobs match."
