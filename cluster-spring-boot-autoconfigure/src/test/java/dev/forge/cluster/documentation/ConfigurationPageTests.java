@@ -96,7 +96,9 @@ class ConfigurationPageTests {
     private static String row(Map<String, Object> property) {
         Object value = property.get("defaultValue");
         // A list is written in brackets, a constant of another project's enum with an underscore.
-        String text = String.valueOf(value).replaceAll("[\\[\\] ]", "").replace('_', '-');
+        String written = String.valueOf(value).replaceAll("[\\[\\] ]", "");
+        boolean texts = String.valueOf(property.get("type")).contains("java.lang.String");
+        String text = texts ? written : written.replace('_', '-');
         return "| `%s` | %s | %s | %s |%n"
                 .formatted(
                         name(property),
