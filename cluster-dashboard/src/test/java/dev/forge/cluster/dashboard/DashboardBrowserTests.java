@@ -191,12 +191,16 @@ class DashboardBrowserTests {
     @Test
     void filters_are_part_of_the_address_and_the_back_button_restores_them() {
         ended("completes", Map.of("text", "x"), JobStatus.COMPLETED);
-        UUID pending = pending();
+        UUID pending = jobs.enqueueNamed(
+                        "waits",
+                        null,
+                        JobOptions.defaults().withDelay(Duration.ofDays(1)).withTags("shared-filter"))
+                .id();
         open("");
         browser.click("nav a[href='?page=jobs']");
         browser.await("document.querySelector('h1').innerText === 'Jobs'");
-        browser.type("#filter-status", "pending");
-        browser.await("location.search.includes('status=pending')");
+        browser.type("#filter-tag", "shared-filter");
+        browser.await("location.search.includes('tag=shared-filter')");
         browser.await(
                 "document.querySelector('table') && !document.querySelector('main').innerText.includes('completes')");
         browser.click("a[aria-label='Job %s']".formatted(pending));
@@ -205,10 +209,10 @@ class DashboardBrowserTests {
         String shared = browser.address();
         browser.back();
         browser.await(
-                "document.querySelector('#filter-status') && document.querySelector('#filter-status').value === 'pending'");
+                "document.querySelector('#filter-tag') && document.querySelector('#filter-tag').value === 'shared-filter'");
         browser.back();
         browser.await(
-                "document.querySelector('#filter-status') && document.querySelector('#filter-status').value === ''");
+                "document.querySelector('#filter-tag') && document.querySelector('#filter-tag').value === ''");
         browser.back();
         browser.await("document.querySelector('h1').innerText === 'Overview'");
         browser.open(shared);
