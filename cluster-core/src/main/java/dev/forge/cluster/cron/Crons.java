@@ -4,6 +4,7 @@ package dev.forge.cluster.cron;
 
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ReadOnlyTransactionException;
+import java.time.Instant;
 import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
@@ -77,4 +78,12 @@ public interface Crons {
 
     /** Returns the outcomes of up to {@code limit} (at most 1,000) slots of a cron, latest first. */
     List<CronRun> runs(String name, int limit);
+
+    /**
+     * Returns the next slots of a cron, the earliest first; empty if there is no such cron, or if it never fires. Slots of a paused
+     * cron are included.
+     *
+     * @param limit the largest number of slots, between 1 and 1,000
+     */
+    List<Instant> upcoming(String name, int limit);
 }

@@ -3,6 +3,7 @@
 package dev.forge.cluster.job;
 
 import java.time.Instant;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.EnumSet;
 import java.util.Map;
@@ -19,7 +20,7 @@ import org.jspecify.annotations.Nullable;
  * jobs.list(JobFilter.all().withName("send-mail").withStatuses(JobStatus.FAILED, JobStatus.ABANDONED), 50);
  * }</pre>
  *
- * <p>Tags, groups, statuses and times lead to their jobs through an index, and a batch to the jobs that were enqueued since it was
+ * <p>Ids, tags, groups, statuses and times lead to their jobs through an index, and a batch to the jobs that were enqueued since it was
  * opened. The other conditions are checked job by job, within the bounds of {@link Jobs#search}.
  */
 public final class JobFilter {
@@ -97,6 +98,19 @@ public final class JobFilter {
         required("withBatch", "batch", batch);
         Draft draft = new Draft(conditions);
         draft.batch = batch;
+        return new JobFilter(draft);
+    }
+
+    /**
+     * Selects jobs with one of these ids.
+     *
+     * @param ids at most 1,000; none given: with any id
+     */
+    public JobFilter withIds(Collection<UUID> ids) {
+        required("withIds", "ids", ids);
+        ids.forEach(id -> required("withIds", "id", id));
+        Draft draft = new Draft(conditions);
+        draft.ids = Collections.unmodifiableSet(new TreeSet<>(ids));
         return new JobFilter(draft);
     }
 
@@ -193,6 +207,11 @@ public final class JobFilter {
         return conditions.batch;
     }
 
+    /** See {@link #withIds}; empty: with any id. */
+    public Set<UUID> ids() {
+        return conditions.ids;
+    }
+
     /** See {@link #withUniqueKey}. */
     public @Nullable String uniqueKey() {
         return conditions.uniqueKey;
@@ -236,13 +255,14 @@ public final class JobFilter {
     /** Returns the conditions as text; equal texts mean equal filters. */
     @Override
     public String toString() {
-        return "JobFilter[name=%s, statuses=%s, tags=%s, group=%s, batch=%s, uniqueKey=%s, metadata=%s, error=%s, created=%s..%s, finished=%s..%s]"
+        return "JobFilter[name=%s, statuses=%s, tags=%s, group=%s, batch=%s, ids=%s, uniqueKey=%s, metadata=%s, error=%s, created=%s..%s, finished=%s..%s]"
                 .formatted(
                         conditions.name,
                         conditions.statuses,
                         conditions.tags,
                         conditions.group,
                         conditions.batch,
+                        conditions.ids,
                         conditions.uniqueKey,
                         conditions.metadata,
                         conditions.error,
@@ -268,6 +288,8 @@ public final class JobFilter {
 
         @Nullable
         UUID batch;
+
+        Set<UUID> ids = Set.of();
 
         @Nullable
         String uniqueKey;
@@ -298,6 +320,7 @@ public final class JobFilter {
             tags = other.tags;
             group = other.group;
             batch = other.batch;
+            ids = other.ids;
             uniqueKey = other.uniqueKey;
             metadata = other.metadata;
             error = other.error;

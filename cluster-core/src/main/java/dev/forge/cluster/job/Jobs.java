@@ -184,6 +184,16 @@ public interface Jobs {
      */
     boolean retry(UUID id);
 
+    /**
+     * Retries a failed, cancelled or abandoned job as {@link #retry(UUID)} does, with another payload: for jobs that failed because of
+     * theirs. A group that its handler takes from the payload is taken from the new one. The payload that failed is lost.
+     *
+     * @param json the payload, as JSON
+     * @return whether the job was enqueued again; false in the cases of {@link #retry(UUID)}
+     * @throws JobRejectedException if the handler cannot read the payload, or if the job carries a run of a workflow
+     */
+    boolean retryWithPayload(UUID id, String json);
+
     /** Cancels jobs, at most 10,000; see {@link #cancelAll(JobFilter, BulkOptions)}. */
     default BulkResult cancelAll(JobFilter filter) {
         return cancelAll(filter, BulkOptions.defaults());
@@ -250,6 +260,16 @@ public interface Jobs {
      * @throws JobRejectedException if the line is not such an object, or the job cannot be enqueued; the message says why
      */
     EnqueuedJob enqueueExported(String line);
+
+    /**
+     * Enqueues a copy of a job, whatever has become of it: with the same properties as {@link #enqueueExported} takes over, due now, and
+     * with a new id. Joins the caller's transaction.
+     *
+     * @param json another payload, as JSON; null: that of the job
+     * @return the copy, or the active job that has its unique key; empty if there is no such job
+     * @throws JobRejectedException if the job cannot be enqueued; the message says why
+     */
+    Optional<EnqueuedJob> enqueueCopy(UUID id, @Nullable String json);
 
     /**
      * Returns the limits that hold for jobs of that name at present: those that were {@linkplain #limit set at run time}, otherwise

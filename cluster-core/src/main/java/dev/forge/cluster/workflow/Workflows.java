@@ -90,5 +90,18 @@ public interface Workflows {
      * @param status a status; null for all
      * @param limit the number of runs, between 1 and 1,000
      */
-    List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit);
+    default List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
+        return list(workflow, null, status, limit);
+    }
+
+    /**
+     * Returns the newest of the last 10,000 runs, newest first, without their steps.
+     *
+     * @param workflow the name of a workflow; null for all
+     * @param version a version; null for all
+     * @param status a status; null for all
+     * @param limit the number of runs, between 1 and 1,000
+     */
+    List<WorkflowInfo> list(
+            @Nullable String workflow, @Nullable String version, @Nullable WorkflowStatus status, int limit);
 }

@@ -33,6 +33,7 @@ import dev.forge.cluster.internal.runtime.CallerTransaction;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.JobPriority;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
@@ -305,5 +306,27 @@ public final class DefaultCrons implements Crons {
                     "Cron '%s': limit %d must be between 1 and %d".formatted(name, limit, MOST_LISTED));
         }
         return reports.runs(name, limit);
+    }
+
+    @Override
+    public List<Instant> upcoming(String name, int limit) {
+        CronDefinitionChecks.requireLookupName("Crons.upcoming", name);
+        Arguments.limit("Crons.upcoming", limit, MOST_LISTED);
+        CronInfo cron = reports.find(name).orElse(null);
+        var slots = new ArrayList<Instant>();
+        if (cron == null) {
+            return slots;
+        }
+        CronSchedule schedule;
+        try {
+            schedule = CronSchedule.of(cron.expression(), cron.zone());
+        } catch (IllegalArgumentException e) {
+            // The table holds an invalid expression; CronInfo.problem says so.
+            return slots;
+        }
+        for (Instant slot = cron.next(); slot != null && slots.size() < limit; slot = schedule.next(slot)) {
+            slots.add(slot);
+        }
+        return slots;
     }
 }

@@ -364,6 +364,26 @@ public final class DefaultJobs implements Jobs {
         return restarted;
     }
 
+    @Override
+    public boolean retryWithPayload(UUID id, String json) {
+        Arguments.required("Jobs.retryWithPayload", "id", id);
+        Arguments.required("Jobs.retryWithPayload", "json", json);
+        requireReady("Jobs.retryWithPayload");
+        JobInfo job = reports.find(id).orElse(null);
+        if (job == null) {
+            return false;
+        }
+        rejectOwned(id, OwnedJobs::retryAdvice);
+        JobStore.Edit edit = newJobs.edit(job, json);
+        boolean restarted = auditedInCallersTransaction.record(
+                new Operation("job.retry", id, "with another payload"),
+                () -> inCallersTransaction.retry(id, ownedPrefixes(), edit));
+        if (restarted) {
+            AfterCommit.run(() -> engine.announce(JobPriority.NORMAL));
+        }
+        return restarted;
+    }
+
     /** Rejects a call for a job that another capability enqueued for itself: that capability must control its end and restart. */
     private void rejectOwned(UUID id, Function<OwnedJobs, String> advice) {
         reports.find(id)
@@ -425,10 +445,29 @@ public final class DefaultJobs implements Jobs {
         Arguments.required("Jobs.enqueueExported", "line", line);
         requireReady("Jobs.enqueueExported");
         JobExports.Line exported = exports.parse(line);
+        return enqueue(exported, "job.enqueue-exported", null);
+    }
+
+    @Override
+    public Optional<EnqueuedJob> enqueueCopy(UUID id, @Nullable String json) {
+        Arguments.required("Jobs.enqueueCopy", "id", id);
+        requireReady("Jobs.enqueueCopy");
+        JobInfo job = reports.find(id).orElse(null);
+        if (job == null) {
+            return Optional.empty();
+        }
+        JobExports.Line copy = exports.copy(id, json == null ? null : newJobs.edit(job, json));
+        return Optional.ofNullable(copy).map(line -> enqueue(line, "job.copy", id));
+    }
+
+    /** @param original the job that is copied; null: it is not known here */
+    private EnqueuedJob enqueue(JobExports.Line exported, String action, @Nullable UUID original) {
         names.requireRegistered(exported.name());
         NewJob job = newJobs.createFromJson(exported.name(), exported.payload(), exported.options());
         return auditedInCallersTransaction.record(
-                new Operation("job.enqueue-exported", job.id(), job.name()),
+                original == null
+                        ? new Operation(action, job.id(), job.name())
+                        : new Operation(action, original, "as " + job.id()),
                 () -> enqueuer.enqueue(job, exported.options()),
                 enqueued -> enqueued.created() ? 1 : 0);
     }

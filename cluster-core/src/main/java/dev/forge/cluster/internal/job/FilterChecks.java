@@ -14,6 +14,7 @@ final class FilterChecks {
     private static final int LONGEST = 1_000;
 
     private static final int MOST_ENTRIES = 20;
+    private static final int MOST_IDS = 1_000;
 
     private FilterChecks() {}
 
@@ -22,6 +23,7 @@ final class FilterChecks {
         return filter.tags().isEmpty()
                 && filter.group() == null
                 && filter.batch() == null
+                && filter.ids().isEmpty()
                 && filter.uniqueKey() == null
                 && filter.metadata().isEmpty()
                 && filter.error() == null
@@ -39,6 +41,10 @@ final class FilterChecks {
         requirePrintable("group", filter.group());
         requirePrintable("unique key", filter.uniqueKey());
         filter.tags().forEach(tag -> requirePrintable("tag", tag));
+        if (filter.ids().size() > MOST_IDS) {
+            throw new IllegalArgumentException("JobFilter: %d ids; at most %d are possible"
+                    .formatted(filter.ids().size(), MOST_IDS));
+        }
         requireFew("tags", filter.tags().size());
         requireFew("metadata entries", filter.metadata().size());
         filter.metadata().forEach((key, value) -> {

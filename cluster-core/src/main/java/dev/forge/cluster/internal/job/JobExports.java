@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.job.store.JobBulkStore;
 import dev.forge.cluster.internal.job.store.JobBulkStore.Exported;
 import dev.forge.cluster.internal.job.store.JobSearchReports;
 import dev.forge.cluster.internal.job.store.JobSearchReports.Found;
+import dev.forge.cluster.internal.job.store.JobStore;
 import dev.forge.cluster.job.JobExport;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobOptions;
@@ -14,6 +15,7 @@ import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import java.util.List;
 import java.util.Objects;
+import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.springframework.dao.DataAccessException;
 
@@ -51,6 +53,21 @@ final class JobExports {
     /** A job to enqueue again. */
     record Line(String name, String payload, JobOptions options) {}
 
+    /**
+     * Returns a job that exists as a line to enqueue again; null if there is no such job.
+     *
+     * @param edit replaces its payload; null: it keeps it
+     */
+    @Nullable
+    Line copy(UUID id, JobStore.@Nullable Edit edit) {
+        String exported = store.export(List.of(id)).get(0);
+        if (exported == null) {
+            return null;
+        }
+        Exported job = store.parse(exported);
+        return edit == null ? line(job, job.payload(), job.group()) : line(job, edit.payload(), edit.group());
+    }
+
     /** @throws JobRejectedException if the line is not an exported job */
     Line parse(String line) {
         if (line.length() > maxBytes + REST) {
@@ -62,13 +79,17 @@ final class JobExports {
         } catch (DataAccessException e) {
             throw invalid("it is not a JSON object with the members of an exported job", e);
         }
+        return line(exported, exported.payload(), exported.group());
+    }
+
+    private static Line line(Exported exported, @Nullable String payload, @Nullable String group) {
         if (exported.name() == null) {
             throw invalid("it has no name", null);
         }
-        return new Line(exported.name(), exported.payload() == null ? "{}" : exported.payload(), options(exported));
+        return new Line(exported.name(), payload == null ? "{}" : payload, options(exported, group));
     }
 
-    private static JobOptions options(Exported exported) {
+    private static JobOptions options(Exported exported, @Nullable String group) {
         JobOptions options = JobOptions.defaults().withTags(exported.tags().toArray(String[]::new));
         if (exported.priority() != null) {
             options = options.withPriority(JobPriority.of(exported.priority()));
@@ -82,8 +103,8 @@ final class JobExports {
         if (exported.uniqueKey() != null) {
             options = options.withUniqueKey(exported.uniqueKey());
         }
-        if (exported.group() != null) {
-            options = options.withGroup(exported.group());
+        if (group != null) {
+            options = options.withGroup(group);
         }
         for (int i = 0; i < exported.metadataKeys().size(); i++) {
             String key = exported.metadataKeys().get(i);

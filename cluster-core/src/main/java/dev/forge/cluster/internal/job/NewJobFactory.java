@@ -5,10 +5,12 @@ package dev.forge.cluster.internal.job;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.store.JobStore;
 import dev.forge.cluster.internal.job.store.JobStore.NewJob;
 import dev.forge.cluster.internal.job.store.UniqueJobStore.UniqueJob;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
@@ -17,6 +19,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -58,6 +61,11 @@ final class NewJobFactory {
      */
     NewJob createFromJson(String name, String payload, JobOptions options) {
         JobHandler handler = handler(name);
+        requireReadable(name, payload, handler);
+        return create(name, null, payload, handler, options);
+    }
+
+    private void requireReadable(String name, String payload, @Nullable JobHandler handler) {
         try {
             json.requireSize(payload);
             if (handler != null) {
@@ -66,7 +74,37 @@ final class NewJobFactory {
         } catch (IllegalArgumentException e) {
             throw new JobRejectedException("the payload of job '%s' %s".formatted(name, e.getMessage()), e);
         }
-        return create(name, null, payload, handler, options);
+    }
+
+    /**
+     * Checks another payload for a job that exists. The group changes only if the handler took it from the old payload.
+     *
+     * @param payload JSON
+     * @throws JobRejectedException if the payload is invalid
+     */
+    JobStore.Edit edit(JobInfo job, String payload) {
+        JobHandler handler = handlers.named(job.name());
+        try {
+            json.requireValid(payload);
+        } catch (IllegalArgumentException e) {
+            throw new JobRejectedException("the payload of job '%s' %s".formatted(job.name(), e.getMessage()), e);
+        }
+        requireReadable(job.name(), payload, handler);
+        String group = job.group();
+        if (Objects.equals(group, declaredGroup(job, handler))) {
+            group = group(job.name(), null, payload, handler, JobOptions.defaults());
+        }
+        requireIndexable(job.name(), job.capability(), group);
+        return new JobStore.Edit(payload, group);
+    }
+
+    private @Nullable String declaredGroup(JobInfo job, @Nullable JobHandler handler) {
+        try {
+            return group(job.name(), null, job.payload(), handler, JobOptions.defaults());
+        } catch (JobRejectedException e) {
+            // The payload has no group that the handler could take.
+            return null;
+        }
     }
 
     private @Nullable JobHandler handler(String name) {

@@ -29,7 +29,9 @@ public final class NodeReports {
             id, left(node_key, 500), left(name, 500) AS name, left(hostname, 500), roles, worker_capabilities, status,
             left(version, 500), started_at, last_heartbeat, current_connections, current_jobs, cpu_usage, memory_usage, coalesce(info ->> 'mode', 'auto'),
             (extract(epoch FROM clock_timestamp() - least(greatest(last_heartbeat, '1970-01-01'), clock_timestamp()))
-             * 1000)::bigint""";
+             * 1000)::bigint,
+            -- Operators may have edited the column.
+            CASE WHEN info ->> 'slots' ~ '^[0-9]{1,9}$' THEN (info ->> 'slots')::int END""";
 
     private final Schema schema;
     private final JdbcClient jdbc;
@@ -55,6 +57,7 @@ public final class NodeReports {
             Duration heartbeatAge,
             int connections,
             int jobs,
+            @Nullable Integer slots,
             @Nullable Double cpu,
             @Nullable Double memory) {}
 
@@ -151,6 +154,7 @@ public final class NodeReports {
                 Duration.ofMillis(row.getLong(16)),
                 row.getInt(11),
                 row.getInt(12),
+                row.getObject(17, Integer.class),
                 row.getObject(13, Double.class),
                 row.getObject(14, Double.class));
     }

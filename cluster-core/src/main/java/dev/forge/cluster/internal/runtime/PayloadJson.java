@@ -71,6 +71,21 @@ public final class PayloadJson {
         }
     }
 
+    /**
+     * Checks JSON that a person has written.
+     *
+     * @throws IllegalArgumentException if it is not JSON or cannot be stored, with the reason
+     */
+    public void requireValid(String json) {
+        requireStorable(json);
+        try {
+            codec.read(json, Object.class);
+        } catch (RuntimeException e) {
+            throw new IllegalArgumentException("is not JSON: " + firstLine(e), e);
+        }
+        requireSize(json);
+    }
+
     /** Returns how many bytes a text may have when PostgreSQL prints it. */
     public int maxBytes() {
         return maxBytes;

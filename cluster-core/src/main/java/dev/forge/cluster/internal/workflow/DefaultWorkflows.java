@@ -163,12 +163,16 @@ public final class DefaultWorkflows implements Workflows {
     }
 
     @Override
-    public List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
+    public List<WorkflowInfo> list(
+            @Nullable String workflow, @Nullable String version, @Nullable WorkflowStatus status, int limit) {
         Arguments.limit("Workflows.list", limit, MOST_LISTED);
         if (workflow != null) {
             requireStorable("workflow", workflow);
         }
-        return reports.list(workflow, status, limit);
+        if (version != null) {
+            requireStorable("version", version);
+        }
+        return reports.list(workflow, version, status, limit);
     }
 
     private void requireMayChange(String call) {

@@ -11,6 +11,7 @@ import java.time.ZoneOffset;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
+import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /** The conditions of a filter as SQL on a row {@code j}. */
@@ -26,6 +27,7 @@ final class JobConditions {
             AND (:tags::text[] IS NULL OR j.tags @> :tags::text[])
             AND (:group::text IS NULL OR j.job_group = :group)
             AND (:batch::uuid IS NULL OR j.batch_id = :batch)
+            AND (:ids::uuid[] IS NULL OR j.id = ANY (:ids::uuid[]))
             AND (:key::text IS NULL OR j.unique_key = :key)
             AND (:createdFrom::timestamptz IS NULL OR j.created_at >= :createdFrom)
             AND (:createdBefore::timestamptz IS NULL OR j.created_at < :createdBefore)
@@ -46,6 +48,7 @@ final class JobConditions {
         parameters.put("tags", filter.tags().isEmpty() ? null : filter.tags().toArray(String[]::new));
         parameters.put("group", filter.group());
         parameters.put("batch", filter.batch());
+        parameters.put("ids", filter.ids().isEmpty() ? null : filter.ids().toArray(UUID[]::new));
         parameters.put("key", filter.uniqueKey());
         parameters.put("createdFrom", storable(filter.createdFrom()));
         parameters.put("createdBefore", storable(filter.createdBefore()));

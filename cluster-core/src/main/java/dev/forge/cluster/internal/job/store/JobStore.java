@@ -435,24 +435,50 @@ public final class JobStore {
     }
 
     /**
+     * What replaces the payload of a job that is retried.
+     *
+     * @param payload JSON
+     * @param group the group of the job; null: none
+     */
+    public record Edit(String payload, @Nullable String group) {}
+
+    // A checkpoint belongs to the payload that it was made for. Claims cope with an unknown size.
+    private static final String EDITED =
+            ", payload = ?::jsonb, job_group = ?, body_bytes = NULL, checkpoint = NULL, checkpoint_bytes = NULL";
+
+    /**
      * Restarts a failed, cancelled or abandoned job, unless an active job has its key.
      *
      * @param reserved prefixes of names whose jobs stay as they are
      */
     public boolean retry(UUID id, List<String> reserved) {
+        return retry(id, reserved, null);
+    }
+
+    /**
+     * Restarts a job like {@link #retry(UUID, List)}.
+     *
+     * @param edit replaces its payload; null: the job keeps it
+     */
+    public boolean retry(UUID id, List<String> reserved, @Nullable Edit edit) {
         return Boolean.TRUE.equals(jdbc.execute((ConnectionCallback<Boolean>) connection -> {
             // A concurrent enqueue of its key may violate the constraint; the caller's transaction must survive that.
             Savepoint before = connection.getAutoCommit() ? null : connection.setSavepoint();
-            try (PreparedStatement statement =
-                    connection.prepareStatement(schema.sql("""
+            try (PreparedStatement statement = connection.prepareStatement(
+                    schema.sql("""
                     UPDATE ~.forge_jobs j
-                    SET %s
+                    SET %s%s
                     WHERE id = ? AND status IN ('failed', 'cancelled', 'abandoned') AND %s
                       AND NOT EXISTS (SELECT FROM ~.forge_jobs a WHERE a.name = j.name AND a.unique_key = j.unique_key
                                       AND a.waits_for IS NULL AND a.status IN ('pending', 'claimed', 'running'))
-                    """.formatted(RESTARTED, NOT_RESERVED)))) {
-                statement.setObject(1, id);
-                statement.setArray(2, connection.createArrayOf("text", reserved.toArray()));
+                    """.formatted(RESTARTED, edit == null ? "" : EDITED, NOT_RESERVED)))) {
+                int next = 1;
+                if (edit != null) {
+                    statement.setString(next++, edit.payload);
+                    statement.setString(next++, edit.group);
+                }
+                statement.setObject(next++, id);
+                statement.setArray(next, connection.createArrayOf("text", reserved.toArray()));
                 boolean restarted = statement.executeUpdate() == 1;
                 if (before != null) {
                     connection.releaseSavepoint(before);

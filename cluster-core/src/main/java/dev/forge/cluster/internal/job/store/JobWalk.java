@@ -99,6 +99,10 @@ record JobWalk(String from, String id, String matched, List<Column> order) {
 
     /** Returns the walks that find all jobs of a filter, one after the other. */
     static List<JobWalk> of(JobFilter filter) {
+        if (!filter.ids().isEmpty()) {
+            // Few: they may be sorted.
+            return List.of(ofJobs("id = ANY (:ids::uuid[])", UNINDEXED_ID));
+        }
         if (!filter.tags().isEmpty()) {
             return List.of(ofTag());
         }

@@ -118,14 +118,17 @@ public final class WorkflowReports {
     }
 
     /** Lists the newest runs, without input, result, error, reason, progress and steps. */
-    public List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
+    public List<WorkflowInfo> list(
+            @Nullable String workflow, @Nullable String version, @Nullable WorkflowStatus status, int limit) {
         return client.sql(schema.sql("""
                 SELECT %s FROM (SELECT * FROM ~.forge_workflow_runs ORDER BY id DESC LIMIT 10000) AS r
                 WHERE (:name::text IS NULL OR r.workflow_name = :name) AND (:status::text IS NULL OR r.status = :status)
+                  AND (:version::text IS NULL OR r.workflow_version = :version)
                 ORDER BY r.id DESC LIMIT :limit
                 """.formatted(COLUMNS.formatted(
                         "NULL::text", "NULL::text", "NULL::text", "NULL::text", WorkflowRunStore.FINAL, "NULL::text"))))
                 .param("name", workflow, Types.VARCHAR)
+                .param("version", version, Types.VARCHAR)
                 .param("status", status == null ? null : EnumText.underscored(status), Types.VARCHAR)
                 .param("limit", limit)
                 .query((row, n) -> info(row))
