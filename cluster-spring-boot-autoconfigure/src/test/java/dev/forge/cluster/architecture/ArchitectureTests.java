@@ -87,7 +87,7 @@ class ArchitectureTests {
     private static final Set<String> SHARED_WIRING = Set.of("properties", "handler");
 
     /** Slices of the wiring that show operators what another slice knows, each with that slice. */
-    private static final Map<String, String> ADAPTERS = Map.of("actuate", "operations");
+    private static final Map<String, String> ADAPTERS = Map.of("actuate", "operations", "operations", "attention");
 
     private static final JavaClasses PRODUCT = new ClassFileImporter()
             .withImportOption(new ImportOption.DoNotIncludeTests())

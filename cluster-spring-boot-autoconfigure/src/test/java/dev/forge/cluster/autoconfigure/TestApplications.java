@@ -6,6 +6,7 @@ import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
+import dev.forge.cluster.autoconfigure.attention.AttentionAutoConfiguration;
 import dev.forge.cluster.autoconfigure.audit.AuditAutoConfiguration;
 import dev.forge.cluster.autoconfigure.cron.CronAutoConfiguration;
 import dev.forge.cluster.autoconfigure.daemon.DaemonAutoConfiguration;
@@ -40,6 +41,7 @@ public final class TestApplications {
     /** The auto-configurations of a node, without Actuator, HTTP, rate limits and workflows. */
     public static final AutoConfigurations CLUSTER = AutoConfigurations.of(
             ClusterAutoConfiguration.class,
+            AttentionAutoConfiguration.class,
             AuditAutoConfiguration.class,
             CronAutoConfiguration.class,
             DaemonAutoConfiguration.class,

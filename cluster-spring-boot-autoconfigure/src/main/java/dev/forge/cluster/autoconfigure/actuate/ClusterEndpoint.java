@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.actuate;
 
+import dev.forge.cluster.audit.AuditSource;
 import dev.forge.cluster.autoconfigure.operations.Caller;
 import dev.forge.cluster.autoconfigure.operations.ClusterDescriptor;
 import dev.forge.cluster.autoconfigure.operations.ClusterOperations;
@@ -68,6 +69,14 @@ public final class ClusterEndpoint {
      * @param createdBefore returns only jobs that were enqueued earlier
      * @param finishedFrom returns only jobs that ended then or later
      * @param finishedBefore returns only jobs that ended earlier
+     * @param ids returns only jobs with one of these ids, with commas
+     * @param version returns only runs of that version, for workflows
+     * @param range the length of the time, for the history and the names of jobs
+     * @param who returns only entries of that principal, for the audit trail
+     * @param source returns only entries of that source, for the audit trail
+     * @param action returns only entries of that action, for the audit trail
+     * @param target returns only entries about that id or name, for the audit trail
+     * @param before returns only entries before that id, for the audit trail
      * @param path the resource, followed by the name or id of an entry
      * @return null if there is no such resource or entry; a response with status 400 if a parameter is invalid, and with status 503
      *     if too many other requests read
@@ -90,6 +99,14 @@ public final class ClusterEndpoint {
             @Nullable String createdBefore,
             @Nullable String finishedFrom,
             @Nullable String finishedBefore,
+            @Nullable String ids,
+            @Nullable String version,
+            @Nullable String range,
+            @Nullable String who,
+            @Nullable String source,
+            @Nullable String action,
+            @Nullable String target,
+            @Nullable Long before,
             @Selector(match = Match.ALL_REMAINING) String... path) {
         var given = new HashMap<String, @Nullable Object>();
         given.put("name", name);
@@ -106,6 +123,14 @@ public final class ClusterEndpoint {
         given.put("createdBefore", createdBefore);
         given.put("finishedFrom", finishedFrom);
         given.put("finishedBefore", finishedBefore);
+        given.put("ids", ids);
+        given.put("version", version);
+        given.put("range", range);
+        given.put("who", who);
+        given.put("source", source);
+        given.put("action", action);
+        given.put("target", target);
+        given.put("before", before);
         return response(
                 () -> operations.read(caller(user), List.of(path), texts(given)),
                 // Spring Boot turns null into a response with status 404.
@@ -130,6 +155,10 @@ public final class ClusterEndpoint {
      * @param groupBurst for limits: how many jobs of one group start at once after a quiet time
      * @param weight for limits: the number of jobs that the group starts whenever its turn comes
      * @param group for limits: the group that gets a weight; otherwise that of the jobs
+     * @param payload for a job that is retried or duplicated: another payload, as JSON
+     * @param signal for a run: the name of the signal
+     * @param value for a run: the value of the signal, as JSON
+     * @param reason why the caller makes the change; needed for the states {@code cancelled} and {@code deleted}
      * @return the descriptor of the changed entry; a response with status 404 if there is no such entry, and with status 400 if the
      *     state is not possible
      */
@@ -160,7 +189,12 @@ public final class ClusterEndpoint {
             @Nullable Integer groupConcurrency,
             @Nullable String groupRate,
             @Nullable Long groupBurst,
-            @Nullable Integer weight) {
+            @Nullable Integer weight,
+            @Nullable String ids,
+            @Nullable String payload,
+            @Nullable String signal,
+            @Nullable String value,
+            @Nullable String reason) {
         var given = new HashMap<String, @Nullable Object>();
         given.put("everyJob", everyJob);
         given.put("preview", preview);
@@ -184,6 +218,11 @@ public final class ClusterEndpoint {
         given.put("groupRate", groupRate);
         given.put("groupBurst", groupBurst);
         given.put("weight", weight);
+        given.put("ids", ids);
+        given.put("payload", payload);
+        given.put("signal", signal);
+        given.put("value", value);
+        given.put("reason", reason);
         return response(
                 () -> operations.change(caller(user), List.of(path), state, texts(given)),
                 // Spring Boot would turn null into a successful response to a POST.
@@ -197,7 +236,8 @@ public final class ClusterEndpoint {
         return new Caller(
                 properties.showValues().isShown(known, properties.roles()),
                 principal == null ? null : principal.getName(),
-                null);
+                null,
+                AuditSource.ENDPOINT);
     }
 
     private static Map<String, String> texts(Map<String, @Nullable Object> given) {

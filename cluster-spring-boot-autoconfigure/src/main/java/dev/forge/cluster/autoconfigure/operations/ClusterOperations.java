@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.operations;
 
+import dev.forge.cluster.audit.AuditTrail;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -33,12 +34,21 @@ public final class ClusterOperations {
 
     private static final Duration READ_PATIENCE = Duration.ofSeconds(5);
 
+    /** States that cannot be undone: somebody will ask why. */
+    private static final Set<String> DESTRUCTIVE = Set.of("cancelled", "deleted");
+
+    private static final String REASON = "reason";
+    private static final int LONGEST_REASON = 500;
+
     private final Semaphore reads = new Semaphore(CONCURRENT_READS, true);
     private final Supplier<ClusterDescriptor> overview;
     private final Map<String, Resource> resources = new TreeMap<>();
 
-    ClusterOperations(Supplier<ClusterDescriptor> overview, List<Resource> resources) {
+    private final AuditTrail trail;
+
+    ClusterOperations(Supplier<ClusterDescriptor> overview, AuditTrail trail, List<Resource> resources) {
         this.overview = overview;
+        this.trail = trail;
         resources.forEach(resource -> this.resources.put(resource.name(), resource));
     }
 
@@ -71,12 +81,13 @@ public final class ClusterOperations {
     }
 
     /**
-     * Changes the state of an entry; of jobs also of all that match the parameters.
+     * Changes the state of an entry; of jobs also of all that match the parameters. The audit trail records the caller and the reason.
      *
      * @param path the resource, followed by the name or id of the entry; the resource alone: all entries that match
      * @param state the requested state, for example {@code cancelled}
-     * @param parameters those of {@link #changeParameters}
+     * @param parameters those of {@link #changeParameters}; {@code reason} says why the caller makes the change
      * @return the descriptor of the changed entry
+     * @throws MissingReasonException if the change destroys something, and the caller gives no reason
      * @throws InvalidOperationException if a parameter is unknown or invalid, or if the change is not possible
      */
     public OperationResult change(Caller caller, List<String> path, String state, Map<String, String> parameters) {
@@ -92,7 +103,21 @@ public final class ClusterOperations {
                         "The state of all %1$s cannot be changed at once: POST to %1$s/{name or id}".formatted(name)));
         LimitsResource.requireNoLimits(request, known);
         request.requireOnly(known);
-        return resource.change(request, state);
+        String reason = reason(request, state);
+        return trail.as(caller.operator(), reason, () -> resource.change(request, state));
+    }
+
+    private static @Nullable String reason(OperationRequest request, String state) {
+        String reason = request.text(REASON);
+        if (reason != null && reason.length() > LONGEST_REASON) {
+            throw new InvalidOperationException(
+                    "reason has %d characters; at most %d are possible".formatted(reason.length(), LONGEST_REASON));
+        }
+        boolean given = reason != null && !reason.isBlank();
+        if (!given && DESTRUCTIVE.contains(state) && !request.flag("preview")) {
+            throw new MissingReasonException(state);
+        }
+        return given ? reason : null;
     }
 
     /** Returns the names of the parameters of a read of that path; empty if there is nothing to read. */
@@ -103,7 +128,8 @@ public final class ClusterOperations {
     /** Returns the names of the parameters of a change of that path; empty if there is nothing to change. */
     public Optional<Set<String>> changeParameters(List<String> path) {
         boolean one = path.stream().skip(1).anyMatch(segment -> !segment.isEmpty());
-        return parameters(path, one ? ResourceParameters::change : ResourceParameters::changeOfAll);
+        return parameters(path, one ? ResourceParameters::change : ResourceParameters::changeOfAll)
+                .map(names -> ResourceParameters.together(names, REASON));
     }
 
     private Optional<Set<String>> parameters(

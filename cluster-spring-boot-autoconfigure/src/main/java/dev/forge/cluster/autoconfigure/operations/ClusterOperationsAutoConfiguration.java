@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.operations;
 
+import dev.forge.cluster.audit.AuditTrail;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.NodeRuntime;
+import dev.forge.cluster.autoconfigure.attention.AttentionReports;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.daemon.Daemons;
@@ -19,6 +21,8 @@ import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.internal.ratelimit.RateLimitReports;
+import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
+import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.workflow.Workflows;
 import java.util.ArrayList;
@@ -38,6 +42,8 @@ import org.springframework.context.annotation.Bean;
 @AutoConfiguration(
         after = ClusterAutoConfiguration.class,
         afterName = {
+            "dev.forge.cluster.autoconfigure.attention.AttentionAutoConfiguration",
+            "dev.forge.cluster.autoconfigure.audit.AuditAutoConfiguration",
             "dev.forge.cluster.autoconfigure.cron.CronAutoConfiguration",
             "dev.forge.cluster.autoconfigure.daemon.DaemonAutoConfiguration",
             "dev.forge.cluster.autoconfigure.job.JobAutoConfiguration",
@@ -66,7 +72,12 @@ import org.springframework.context.annotation.Bean;
     DaemonsDescriptor.DaemonStateDescriptor.class,
     WorkflowsDescriptor.class,
     WorkflowsDescriptor.RunDescriptor.class,
-    WorkflowsDescriptor.RunStatusDescriptor.class
+    WorkflowsDescriptor.RunStatusDescriptor.class,
+    WorkflowVersionsDescriptor.class,
+    JobNamesDescriptor.class,
+    HistoryDescriptor.class,
+    AttentionDescriptor.class,
+    AuditDescriptor.class
 })
 public final class ClusterOperationsAutoConfiguration {
 
@@ -82,6 +93,8 @@ public final class ClusterOperationsAutoConfiguration {
             Jobs jobs,
             Crons crons,
             Daemons daemons,
+            AuditTrail trail,
+            AttentionReports attention,
             ObjectProvider<Workflows> workflows,
             ObjectProvider<SanitizingFunction> sanitizingFunctions) {
         DataSource control = runtime.control().reports();
@@ -96,23 +109,34 @@ public final class ClusterOperationsAutoConfiguration {
                         new NodeReports(schema, control)),
                 values);
         var daemonsResource = new DaemonsResource(daemons, values);
+        var limits = new LimitsResource(jobs, new JobLimitReports(schema, control), handlers, values);
+        var demand = new DemandResource(jobs::demand, properties.worker().drainTarget(), runtime.node()::nanos);
         List<Resource> resources = new ArrayList<>(List.of(
                 nodes,
                 new LocksResource(new LockStore(schema, control), values),
                 new RateLimitsResource(new RateLimitReports(schema, control), values),
                 jobsResource,
-                new LimitsResource(jobs, new JobLimitReports(schema, control), handlers, values),
+                limits,
+                new JobNamesResource(jobs, demand, limits),
+                new HistoryResource(jobs),
                 new BatchesResource(jobs, values),
-                new DemandResource(jobs::demand, properties.worker().drainTarget(), runtime.node()::nanos),
+                demand,
                 new CronsResource(crons, values),
-                daemonsResource));
-        workflows.stream().findFirst().ifPresent(all -> resources.add(new WorkflowsResource(all, values)));
+                daemonsResource,
+                new AttentionResource(attention),
+                new AuditResource(trail, values)));
+        workflows.stream().findFirst().ifPresent(all -> {
+            resources.add(new WorkflowsResource(all, values, tools.codec()));
+            resources.add(new WorkflowVersionsResource(
+                    new WorkflowReports(schema, control), new WorkflowKeeping(schema, control)));
+        });
         return new ClusterOperations(
                 new OverviewReader(
                         name.text(),
                         runtime.node(),
                         new LeaderStore(schema, control),
                         new OverviewReader.Counted(nodes, jobsResource, daemonsResource)),
+                trail,
                 resources);
     }
 }

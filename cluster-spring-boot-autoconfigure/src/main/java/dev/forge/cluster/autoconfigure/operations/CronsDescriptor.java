@@ -35,6 +35,7 @@ public record CronsDescriptor(List<CronDescriptor> cron, List<CronDescriptor> fi
      * @param lastExecution the last slot that ran
      * @param lastSlot the last slot, if that did not run
      * @param nextExecution the next slot; absent if there is none
+     * @param upcoming its next slots, at most five; absent in lists
      * @param runs its latest slots, the newest first; absent in lists
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
@@ -55,6 +56,7 @@ public record CronsDescriptor(List<CronDescriptor> cron, List<CronDescriptor> fi
             @Nullable SlotDescriptor lastExecution,
             @Nullable SlotDescriptor lastSlot,
             @Nullable NextExecutionDescriptor nextExecution,
+            @Nullable List<Instant> upcoming,
             @Nullable List<SlotDescriptor> runs) {}
 
     /**

@@ -18,6 +18,7 @@ import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
@@ -29,6 +30,7 @@ final class CronsResource implements Resource {
 
     private static final int DEFAULT_LIMIT = 1_000;
     private static final int DEFAULT_SLOTS = 20;
+    private static final int UPCOMING = 5;
     private static final ResourceParameters PARAMETERS =
             ResourceParameters.ofList("after", "limit").withEntry("limit").withChange();
 
@@ -61,7 +63,7 @@ final class CronsResource implements Resource {
         List<CronDescriptor> cron = new ArrayList<>();
         List<CronDescriptor> fixedRate = new ArrayList<>();
         for (CronInfo info : crons.list(request.text("after"), request.limit(DEFAULT_LIMIT))) {
-            CronDescriptor descriptor = descriptor(info, null, shown);
+            CronDescriptor descriptor = descriptor(info, null, null, shown);
             (descriptor.interval() == null ? cron : fixedRate).add(descriptor);
         }
         return new CronsDescriptor(cron, fixedRate);
@@ -75,6 +77,7 @@ final class CronsResource implements Resource {
         return crons.find(name)
                 .map(info -> descriptor(
                         info,
+                        crons.upcoming(name, UPCOMING),
                         crons.runs(name, slots).stream()
                                 .map(run -> slot(run, shown))
                                 .toList(),
@@ -82,7 +85,8 @@ final class CronsResource implements Resource {
                 .orElse(null);
     }
 
-    private static CronDescriptor descriptor(CronInfo info, @Nullable List<SlotDescriptor> runs, Sanitized shown) {
+    private static CronDescriptor descriptor(
+            CronInfo info, @Nullable List<Instant> upcoming, @Nullable List<SlotDescriptor> runs, Sanitized shown) {
         Duration interval = interval(info);
         CronRun last = info.lastRun();
         CronRun latest = info.latest();
@@ -103,6 +107,7 @@ final class CronsResource implements Resource {
                 last == null ? null : slot(last, shown),
                 latest == null || latest.equals(last) ? null : slot(latest, shown),
                 info.next() == null ? null : new NextExecutionDescriptor(info.next()),
+                upcoming,
                 runs);
     }
 

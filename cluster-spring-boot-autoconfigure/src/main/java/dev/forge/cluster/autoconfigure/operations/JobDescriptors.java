@@ -14,7 +14,9 @@ import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobInfo;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.TreeMap;
+import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /** Makes descriptors of jobs, with sanitized values. */
@@ -22,7 +24,8 @@ final class JobDescriptors {
 
     private JobDescriptors() {}
 
-    static JobSummaryDescriptor summary(JobInfo job, Relations relations, Sanitized shown) {
+    /** @param nodes the names of nodes by their ids */
+    static JobSummaryDescriptor summary(JobInfo job, Relations relations, Map<UUID, String> nodes, Sanitized shown) {
         return new JobSummaryDescriptor(
                 job.id(),
                 job.name(),
@@ -38,6 +41,7 @@ final class JobDescriptors {
                 job.recoveries(),
                 job.epoch(),
                 job.nodeId(),
+                nameOf(job.nodeId(), nodes),
                 shown.value("group", job.group()),
                 orAbsent(job.tags()),
                 job.batch(),
@@ -46,9 +50,13 @@ final class JobDescriptors {
                 orAbsent(relations.awaitedBy()));
     }
 
-    /** @param nodeName the name of the node that has the job or had it last; null: unknown */
+    private static @Nullable String nameOf(@Nullable UUID node, Map<UUID, String> nodes) {
+        return node == null ? null : nodes.get(node);
+    }
+
+    /** @param nodes the names of nodes by their ids */
     static JobDescriptor descriptor(
-            JobInfo job, Relations relations, @Nullable String nodeName, JobExplanation explanation, Sanitized shown) {
+            JobInfo job, Relations relations, Map<UUID, String> nodes, JobExplanation explanation, Sanitized shown) {
         var metadata = new TreeMap<String, @Nullable Object>();
         job.metadata().forEach((key, value) -> metadata.put(key, shown.value("metadata." + key, value)));
         Object uniqueKey = shown.value("uniqueKey", job.uniqueKey());
@@ -68,7 +76,7 @@ final class JobDescriptors {
                 job.recoveries(),
                 job.epoch(),
                 job.nodeId(),
-                nodeName,
+                nameOf(job.nodeId(), nodes),
                 metadata,
                 uniqueKey,
                 group,
@@ -81,7 +89,7 @@ final class JobDescriptors {
                 shown.json("payload", job.payload()),
                 shown.json("result", job.result()),
                 shown.value("error", job.lastError()),
-                attempts(job.attemptHistory(), shown),
+                attempts(job.attemptHistory(), nodes, shown),
                 new ExplanationDescriptor(
                         explanation.reason(),
                         masked(masked(explanation.text(), job.uniqueKey(), uniqueKey), job.group(), group)));
@@ -91,17 +99,19 @@ final class JobDescriptors {
         return list.isEmpty() ? null : list;
     }
 
-    private static @Nullable List<AttemptDescriptor> attempts(List<JobAttempt> attempts, Sanitized shown) {
+    private static @Nullable List<AttemptDescriptor> attempts(
+            List<JobAttempt> attempts, Map<UUID, String> nodes, Sanitized shown) {
         return orAbsent(
-                attempts.stream().map(attempt -> attempt(attempt, shown)).toList());
+                attempts.stream().map(attempt -> attempt(attempt, nodes, shown)).toList());
     }
 
-    private static AttemptDescriptor attempt(JobAttempt attempt, Sanitized shown) {
+    private static AttemptDescriptor attempt(JobAttempt attempt, Map<UUID, String> nodes, Sanitized shown) {
         Duration duration = attempt.duration();
         return new AttemptDescriptor(
                 attempt.attempt(),
                 attempt.epoch(),
                 attempt.nodeId(),
+                nameOf(attempt.nodeId(), nodes),
                 attempt.startedAt(),
                 duration == null ? null : duration.toMillis(),
                 EnumText.hyphenated(attempt.result()),

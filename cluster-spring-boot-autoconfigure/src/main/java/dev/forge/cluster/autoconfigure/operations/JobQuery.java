@@ -5,7 +5,9 @@ package dev.forge.cluster.autoconfigure.operations;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Instant;
+import java.util.List;
 import java.util.Set;
+import java.util.UUID;
 import java.util.function.Function;
 import java.util.stream.Stream;
 
@@ -15,9 +17,18 @@ record JobQuery(OperationRequest request) {
     /** Parameters that are compared with values which may be hidden. */
     private static final Set<String> VALUES = Set.of("group", "key", "metadata", "error");
 
-    /** Status and tag take several words with commas, metadata has the form {@code key=value}, error is a part of the error. */
+    /** Status, tag and ids take several words with commas, metadata has the form {@code key=value}, error is a part of the error. */
     static final Set<String> PARAMETERS = ResourceParameters.together(
-            VALUES, "name", "status", "tag", "batch", "createdFrom", "createdBefore", "finishedFrom", "finishedBefore");
+            VALUES,
+            "name",
+            "status",
+            "tag",
+            "batch",
+            "ids",
+            "createdFrom",
+            "createdBefore",
+            "finishedFrom",
+            "finishedBefore");
 
     /** @throws InvalidOperationException if a parameter is invalid, or selects by values that are hidden from the caller */
     JobFilter filter() {
@@ -31,6 +42,7 @@ record JobQuery(OperationRequest request) {
                 with(filter, "tag", filter::withTags, list -> words("tag", list).toArray(String[]::new));
         filter = with(filter, "group", filter::withGroup);
         filter = with(filter, "batch", filter::withBatch, id -> OperationRequest.id("batch", id));
+        filter = with(filter, "ids", filter::withIds, JobQuery::ids);
         filter = with(filter, "key", filter::withUniqueKey);
         filter = withMetadata(filter);
         filter = with(filter, "error", filter::withError);
@@ -65,6 +77,10 @@ record JobQuery(OperationRequest request) {
             throw new InvalidOperationException("metadata '%s' must have the form key=value".formatted(metadata));
         }
         return filter.withMetadata(metadata.substring(0, end), metadata.substring(end + 1));
+    }
+
+    private static List<UUID> ids(String list) {
+        return words("ids", list).map(word -> OperationRequest.id("job", word)).toList();
     }
 
     private static JobStatus[] statuses(String list) {

@@ -45,6 +45,7 @@ public record JobsDescriptor(
      * @param recoveries how often it was taken back from a failed node
      * @param epoch how often it was claimed
      * @param node the node that claimed it last
+     * @param nodeName the name of that node; absent if the node is gone
      * @param group its group, sanitized
      * @param tags its tags; absent if there are none
      * @param batch the batch that it belongs to
@@ -68,6 +69,7 @@ public record JobsDescriptor(
             int recoveries,
             long epoch,
             @Nullable UUID node,
+            @Nullable String nodeName,
             @Nullable Object group,
             @Nullable List<String> tags,
             @Nullable UUID batch,
@@ -146,6 +148,7 @@ public record JobsDescriptor(
      * @param attempt the number of the attempt, from 1
      * @param epoch the claim under which it ran
      * @param node the node that ran it; absent if unknown
+     * @param nodeName the name of that node; absent if the node is gone
      * @param startedAt when it began
      * @param durationMillis how long it ran; absent if unknown
      * @param result failed, timed-out or node-lost
@@ -156,6 +159,7 @@ public record JobsDescriptor(
             int attempt,
             long epoch,
             @Nullable UUID node,
+            @Nullable String nodeName,
             Instant startedAt,
             @Nullable Long durationMillis,
             String result,

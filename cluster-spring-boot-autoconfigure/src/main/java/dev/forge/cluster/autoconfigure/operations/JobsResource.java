@@ -16,18 +16,23 @@ import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.BulkResult;
+import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobRejectedException;
+import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.function.BooleanSupplier;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/** The resource {@code jobs}: lists jobs, shows one, cancels and retries jobs, pauses and resumes job names. */
+/** The resource {@code jobs}: lists jobs, shows one, cancels, retries and duplicates jobs, pauses and resumes job names. */
 final class JobsResource implements Resource {
 
     private static final int DEFAULT_LIMIT = 50;
@@ -35,7 +40,7 @@ final class JobsResource implements Resource {
                     ResourceParameters.together(JobQuery.PARAMETERS, "after", "limit")
                             .toArray(String[]::new))
             .withEntry()
-            .withChange()
+            .withChange("payload")
             .withChangeOfAll(JobsChange.PARAMETERS);
 
     private final Jobs jobs;
@@ -90,11 +95,14 @@ final class JobsResource implements Resource {
                     jobs.search(new JobQuery(request).filter(), request.limit(DEFAULT_LIMIT), request.text("after"));
             Map<UUID, Relations> relations =
                     reports.relations.of(page.jobs().stream().map(JobInfo::id).toList());
+            Map<UUID, String> nodes = reports.nodes.names(page.jobs().stream()
+                    .flatMap(job -> Stream.ofNullable(job.nodeId()))
+                    .collect(Collectors.toSet()));
             return new JobsDescriptor(
                     jobs.paused(),
                     page.jobs().stream()
                             .map(job -> JobDescriptors.summary(
-                                    job, relations.getOrDefault(job.id(), Relations.NONE), shown))
+                                    job, relations.getOrDefault(job.id(), Relations.NONE), nodes, shown))
                             .toList(),
                     page.examined(),
                     page.cutOff(),
@@ -111,11 +119,14 @@ final class JobsResource implements Resource {
         if (info == null) {
             return null;
         }
-        UUID node = info.nodeId();
+        Set<UUID> nodes = Stream.concat(
+                        Stream.ofNullable(info.nodeId()),
+                        info.attemptHistory().stream().flatMap(attempt -> Stream.ofNullable(attempt.nodeId())))
+                .collect(Collectors.toSet());
         return JobDescriptors.descriptor(
                 info,
                 reports.relations.of(List.of(job)).getOrDefault(job, Relations.NONE),
-                node == null ? null : reports.nodes.names(List.of(node)).get(node),
+                reports.nodes.names(nodes),
                 jobs.explain(job),
                 values.shownTo(caller));
     }
@@ -161,21 +172,41 @@ final class JobsResource implements Resource {
     /** Changes the state of one job, by id, or of all jobs of a name. */
     private OperationResult changeState(OperationRequest request, String state) {
         UUID job = jobId(request.entry());
+        String payload = request.text("payload");
         try {
-            return job == null ? changeNameState(request, state) : request.result(changeJobState(job, state));
+            if (payload != null) {
+                requireMayEdit(request.caller(), job, state);
+            }
+            return job == null ? changeNameState(request, state) : request.result(changeJobState(job, state, payload));
         } catch (JobRejectedException | MutationRefusedException e) {
             throw InvalidOperationException.because(e);
         }
     }
 
-    private @Nullable JobStatusDescriptor changeJobState(UUID job, String state) {
+    private static void requireMayEdit(Caller caller, @Nullable UUID job, String state) {
+        if (job == null || !(state.equals("retry") || state.equals("duplicated"))) {
+            throw new InvalidOperationException(
+                    "The parameter 'payload' needs the state 'retry' or 'duplicated' of one job");
+        }
+        if (!caller.seesValues()) {
+            // What was shown as the old payload is masked, and would become the new one.
+            throw new InvalidOperationException("A payload can be replaced only by users who may see payloads");
+        }
+    }
+
+    /** @param payload another payload, as JSON; null: that of the job */
+    private @Nullable JobStatusDescriptor changeJobState(UUID job, String state, @Nullable String payload) {
         BooleanSupplier change = switch (state) {
             case "cancelled" -> () -> jobs.cancel(job);
-            case "retry" -> () -> jobs.retry(job);
+            case "retry" -> () -> payload == null ? jobs.retry(job) : jobs.retryWithPayload(job, payload);
+            case "duplicated" -> null;
             default ->
                 throw new InvalidOperationException(
-                        "Unsupported state '%s' for a job: use 'cancelled' or 'retry'".formatted(state));
+                        "Unsupported state '%s' for a job: use 'cancelled', 'retry' or 'duplicated'".formatted(state));
         };
+        if (change == null) {
+            return duplicate(job, payload);
+        }
         boolean changed = change.getAsBoolean();
         JobInfo info = jobs.find(job).orElse(null);
         if (info == null) {
@@ -187,6 +218,18 @@ final class JobsResource implements Resource {
                     "Job %s is %s: state '%s' is not possible".formatted(job, status, state));
         }
         return new JobStatusDescriptor(job, status);
+    }
+
+    private @Nullable JobStatusDescriptor duplicate(UUID job, @Nullable String payload) {
+        EnqueuedJob copy = jobs.enqueueCopy(job, payload).orElse(null);
+        if (copy == null) {
+            return null;
+        }
+        if (!copy.created()) {
+            throw new InvalidOperationException(
+                    "Job %s was not duplicated: job %s has its unique key".formatted(job, copy.id()));
+        }
+        return new JobStatusDescriptor(copy.id(), EnumText.hyphenated(JobStatus.PENDING));
     }
 
     private OperationResult changeNameState(OperationRequest request, String state) {

@@ -74,11 +74,19 @@ final class LimitsResource implements Resource {
 
     /** The parameter {@code after} is the name after which the list begins. */
     private LimitsDescriptor list(OperationRequest request) {
-        List<NameLimits> all = reports.page(request.text("after"), request.limit(DEFAULT_LIMIT));
+        return new LimitsDescriptor(page(request.text("after"), request.limit(DEFAULT_LIMIT)));
+    }
+
+    /** Returns the limits of the first names. */
+    List<LimitDescriptor> first() {
+        return page(null, DEFAULT_LIMIT);
+    }
+
+    private List<LimitDescriptor> page(@Nullable String after, int limit) {
+        List<NameLimits> all = reports.page(after, limit);
         Map<String, Long> held = reports.held(
                 all.stream().flatMap(name -> names(name.name()).stream()).toList());
-        return new LimitsDescriptor(
-                all.stream().map(name -> descriptor(name, held, null)).toList());
+        return all.stream().map(name -> descriptor(name, held, null)).toList();
     }
 
     /** Returns the limits of one name with its groups; null if it has neither limits nor groups with a weight. */

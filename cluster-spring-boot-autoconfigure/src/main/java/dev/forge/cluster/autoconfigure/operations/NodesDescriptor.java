@@ -30,6 +30,7 @@ public record NodesDescriptor(List<NodeDescriptor> nodes) {
      * @param lastHeartbeat when it last renewed its row
      * @param connections the open connections of the application's pool; 0 if unknown
      * @param jobs the number of jobs it runs
+     * @param slots the number of jobs that it can run at the same time; null if unknown
      * @param cpu the share of processor time it uses, between 0 and 1; null if unknown
      * @param memory the share of the heap it uses, between 0 and 1; null if unknown
      */
@@ -47,6 +48,7 @@ public record NodesDescriptor(List<NodeDescriptor> nodes) {
             OffsetDateTime lastHeartbeat,
             int connections,
             int jobs,
+            @Nullable Integer slots,
             @Nullable Double cpu,
             @Nullable Double memory) {}
 

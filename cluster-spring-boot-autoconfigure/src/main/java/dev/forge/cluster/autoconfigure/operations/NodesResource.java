@@ -66,6 +66,7 @@ final class NodesResource implements Resource {
                 node.lastHeartbeat(),
                 node.connections(),
                 node.jobs(),
+                node.slots(),
                 node.cpu(),
                 node.memory());
     }

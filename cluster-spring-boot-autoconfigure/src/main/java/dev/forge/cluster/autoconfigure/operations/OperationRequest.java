@@ -5,8 +5,8 @@ package dev.forge.cluster.autoconfigure.operations;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
 import java.time.DateTimeException;
+import java.time.Duration;
 import java.time.Instant;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -14,6 +14,7 @@ import java.util.TreeSet;
 import java.util.UUID;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
+import org.springframework.boot.convert.DurationStyle;
 
 /**
  * A request to a resource, with conversions of its parameters, which throw {@link InvalidOperationException}.
@@ -99,6 +100,12 @@ record OperationRequest(Caller caller, List<String> path, Map<String, String> pa
         return converted(parameter, "a time such as 2030-01-31T08:00:00Z", Instant::parse);
     }
 
+    /** Returns a length of time, for example {@code PT6H} or {@code 6h}. */
+    Duration duration(String parameter, Duration ifAbsent) {
+        Duration given = converted(parameter, "a length of time such as 6h or PT6H", DurationStyle::detectAndParse);
+        return given == null ? ifAbsent : given;
+    }
+
     private <T> @Nullable T converted(String parameter, String expected, Function<String, T> conversion) {
         String text = text(parameter);
         if (text == null) {
@@ -106,26 +113,27 @@ record OperationRequest(Caller caller, List<String> path, Map<String, String> pa
         }
         try {
             return conversion.apply(text);
-        } catch (IllegalArgumentException | DateTimeException e) {
+        } catch (IllegalArgumentException | ArithmeticException | DateTimeException e) {
             throw new InvalidOperationException("%s '%s' must be %s".formatted(parameter, text, expected));
         }
     }
 
-    /** Parses the text of an enum constant; null if it is absent. */
+    /** Parses a status; null if it is absent. */
     static <E extends Enum<E>> @Nullable E status(Class<E> type, @Nullable String text) {
-        if (text == null) {
-            return null;
-        }
+        return text == null ? null : constant(type, "status", text);
+    }
+
+    /** Parses the text of an enum constant. */
+    static <E extends Enum<E>> E constant(Class<E> type, String parameter, String text) {
         List<E> constants = List.of(type.getEnumConstants());
         return constants.stream()
                 .filter(constant -> EnumText.underscored(constant).equals(text.toLowerCase(Locale.ROOT)))
                 .findFirst()
-                .orElseThrow(() -> new InvalidOperationException("Unknown status '%s'. Use one of %s."
+                .orElseThrow(() -> new InvalidOperationException("Unknown %s '%s'. Use one of %s."
                         .formatted(
+                                parameter,
                                 text,
-                                Arrays.stream(type.getEnumConstants())
-                                        .map(EnumText::underscored)
-                                        .toList())));
+                                constants.stream().map(EnumText::underscored).toList())));
     }
 
     /** @param kind the kind of thing that has the id, for the message */

@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.operations;
 
 import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.autoconfigure.operations.ValueSanitizer.Sanitized;
 import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.AttemptDescriptor;
 import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RunDescriptor;
@@ -10,7 +11,9 @@ import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RunStatusD
 import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RunSummaryDescriptor;
 import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.StepDescriptor;
 import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.workflow.WorkflowInfo;
+import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
 import java.time.Duration;
@@ -19,19 +22,23 @@ import java.util.UUID;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
-/** The resource {@code workflows}: lists runs, shows one with its history, cancels and retries runs. */
+/** The resource {@code workflows}: lists runs, shows one with its history, cancels, retries and signals runs. */
 final class WorkflowsResource implements Resource {
 
     private static final int DEFAULT_LIMIT = 50;
-    private static final ResourceParameters PARAMETERS =
-            ResourceParameters.ofList("name", "status", "limit").withEntry().withChange();
+    private static final ResourceParameters PARAMETERS = ResourceParameters.ofList("name", "version", "status", "limit")
+            .withEntry()
+            .withChange("signal", "value");
+    private static final String SIGNALLED = "signalled";
 
     private final Workflows workflows;
     private final ValueSanitizer values;
+    private final PayloadCodec codec;
 
-    WorkflowsResource(Workflows workflows, ValueSanitizer values) {
+    WorkflowsResource(Workflows workflows, ValueSanitizer values, PayloadCodec codec) {
         this.workflows = workflows;
         this.values = values;
+        this.codec = codec;
     }
 
     @Override
@@ -56,6 +63,7 @@ final class WorkflowsResource implements Resource {
         return new WorkflowsDescriptor(workflows
                 .list(
                         request.text("name"),
+                        request.text("version"),
                         OperationRequest.status(WorkflowStatus.class, request.text("status")),
                         request.limit(DEFAULT_LIMIT))
                 .stream()
@@ -134,23 +142,28 @@ final class WorkflowsResource implements Resource {
 
     @Override
     public OperationResult change(OperationRequest request, String state) {
-        return request.result(changeState(request.entry(), state));
+        return request.result(changeState(request, state));
     }
 
-    /** Cancels or retries a run; returns null if there is no such run. */
-    private @Nullable RunStatusDescriptor changeState(String id, String state) {
-        UUID run = OperationRequest.id("run", id);
+    /** Cancels, retries or signals a run; returns null if there is no such run. */
+    private @Nullable RunStatusDescriptor changeState(OperationRequest request, String state) {
+        UUID run = OperationRequest.id("run", request.entry());
+        String reason = request.text("reason");
+        if (!state.equals(SIGNALLED) && (request.text("signal") != null || request.text("value") != null)) {
+            throw new InvalidOperationException("The parameters 'signal' and 'value' need the state 'signalled'");
+        }
         BooleanSupplier change = switch (state) {
-            case "cancelled" -> () -> workflows.cancel(run, "cancelled by an operator");
+            case "cancelled" -> () -> workflows.cancel(run, reason == null ? "cancelled by an operator" : reason);
             case "retry" -> () -> workflows.retry(run);
+            case SIGNALLED -> signal(request, run);
             default ->
                 throw new InvalidOperationException(
-                        "Unsupported state '%s' for a run: use 'cancelled' or 'retry'".formatted(state));
+                        "Unsupported state '%s' for a run: use 'cancelled', 'retry' or 'signalled'".formatted(state));
         };
         boolean changed;
         try {
             changed = change.getAsBoolean();
-        } catch (MutationRefusedException e) {
+        } catch (MutationRefusedException | WorkflowRejectedException e) {
             throw InvalidOperationException.because(e);
         }
         WorkflowInfo info = workflows.find(run).orElse(null);
@@ -163,5 +176,22 @@ final class WorkflowsResource implements Resource {
                     "Run %s is %s: state '%s' is not possible".formatted(run, status, state));
         }
         return new RunStatusDescriptor(run, status);
+    }
+
+    /** The value is JSON; without one the signal has none. */
+    private BooleanSupplier signal(OperationRequest request, UUID run) {
+        String name = request.text("signal");
+        String json = request.text("value");
+        if (name == null) {
+            throw new InvalidOperationException("State 'signalled' needs the parameter 'signal'");
+        }
+        Object value;
+        try {
+            value = json == null ? null : codec.read(json, Object.class);
+        } catch (RuntimeException e) {
+            throw new InvalidOperationException(
+                    "value is not JSON: " + Names.printable(String.valueOf(e.getMessage())));
+        }
+        return () -> workflows.signal(run, name, value);
     }
 }

@@ -66,7 +66,7 @@ class BatchesEndpointTests {
     }
 
     private static EndpointClient.Response post(EndpointClient client, String id, String state) {
-        return client.invoke(WebEndpointHttpMethod.POST, Map.of("state", state), "batches", id);
+        return client.invoke(WebEndpointHttpMethod.POST, Map.of("state", state, "reason", "test"), "batches", id);
     }
 
     @Test

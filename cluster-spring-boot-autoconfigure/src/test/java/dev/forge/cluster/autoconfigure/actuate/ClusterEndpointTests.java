@@ -383,7 +383,36 @@ class ClusterEndpointTests {
     }
 
     private static EndpointClient.Response changeAll(EndpointClient client, Map<String, Object> arguments) {
-        return client.invoke(WebEndpointHttpMethod.POST, arguments, "jobs");
+        var withReason = new HashMap<>(arguments);
+        withReason.put("reason", "test");
+        return client.invoke(WebEndpointHttpMethod.POST, withReason, "jobs");
+    }
+
+    @Test
+    void destructive_change_needs_a_reason_which_is_recorded_with_the_caller() {
+        runner().withBean(Post.class).run(context -> {
+            EndpointClient client = EndpointClient.of(context);
+            Jobs jobs = context.getBean(Jobs.class);
+            jobs.pause("send");
+            String id = jobs.enqueue(letter()).id().toString();
+            assertThat(client.invoke(WebEndpointHttpMethod.POST, Map.of("state", "cancelled"), "jobs", id)
+                            .error(400))
+                    .contains("'cancelled'", "'reason'");
+            assertThat(client.invoke(
+                                    WebEndpointHttpMethod.POST,
+                                    Map.of("state", "deleted", "name", "send", "reason", " "),
+                                    "jobs")
+                            .error(400))
+                    .contains("'deleted'", "'reason'");
+            assertThat(client.post("cancelled", "jobs", id).status()).isEqualTo(200);
+            EndpointClient.Response audit = client.get(Map.of("target", id), "audit");
+            assertThat(audit.at("entries", 0, "action")).isEqualTo("job.cancel");
+            assertThat(audit.at("entries", 0, "source")).isEqualTo("endpoint");
+            assertThat(audit.at("entries", 0, "reason")).isEqualTo("test");
+            assertThat(client.get(Map.of("source", "rumour"), "audit").error(400))
+                    .contains("source 'rumour'", "endpoint");
+            jobs.resume("send");
+        });
     }
 
     private static final JobOptions OPTIONS =
@@ -493,7 +522,8 @@ class ClusterEndpointTests {
             assertThat(client.post("running", "jobs", "send").body()).isEqualTo(running);
             assertThat(client.post("paused", "jobs", "nobody").error(404)).contains("Unknown job 'nobody'");
             assertThat(client.post("running", "jobs", "nobody").status()).isEqualTo(404);
-            assertThat(client.post("paused", "jobs", id).error(400)).contains("use 'cancelled' or 'retry'");
+            assertThat(client.post("paused", "jobs", id).error(400))
+                    .contains("use 'cancelled', 'retry' or 'duplicated'");
             assertThat(client.post("cancelled", "jobs", "send").error(400)).contains("use 'paused' or 'running'");
             assertThat(client.get("jobs", "send").error(400)).isEqualTo("'send' is not a job id");
             String unknown = UUID.randomUUID().toString();

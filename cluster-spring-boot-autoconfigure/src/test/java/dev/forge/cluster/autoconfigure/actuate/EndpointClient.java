@@ -88,7 +88,7 @@ public final class EndpointClient {
 
     /** Changes the state of an entry. */
     public Response post(String state, String... path) {
-        return invoke(WebEndpointHttpMethod.POST, Map.of("state", state), path);
+        return invoke(WebEndpointHttpMethod.POST, Map.of("state", state, "reason", "test"), path);
     }
 
     Response invoke(WebEndpointHttpMethod method, Map<String, Object> arguments, String... path) {

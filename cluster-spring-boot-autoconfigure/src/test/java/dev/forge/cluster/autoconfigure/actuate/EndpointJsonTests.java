@@ -149,7 +149,7 @@ class EndpointJsonTests {
                             'id': '(id)', 'key': 'key-1', 'name': 'first', 'hostname': 'host', 'mode': 'auto',
                             'roles': ['gateway', 'function', 'worker', 'scheduler'], 'capabilities': ['general'],
                             'status': 'active', 'version': '1', 'startedAt': '(time)', 'lastHeartbeat': '(time)',
-                            'connections': '(number)', 'jobs': 0, 'cpu': '(number)'
+                            'connections': '(number)', 'jobs': 0, 'slots': 10, 'cpu': '(number)'
                           }]
                         }
                         """, "nodes");
@@ -214,10 +214,10 @@ class EndpointJsonTests {
                          'scheduledAt': '(time)', 'attempts': 0, 'recoveries': 0, 'epoch': 0},
                         {'id': '(id)', 'name': 'send', 'status': 'completed', 'priority': 50, 'createdAt': '(time)',
                          'scheduledAt': '(time)', 'startedAt': '(time)', 'finishedAt': '(time)', 'attempts': 1,
-                         'maxAttempts': 10, 'recoveries': 0, 'epoch': 1, 'node': '(id)', 'tags': ['spring']},
+                         'maxAttempts': 10, 'recoveries': 0, 'epoch': 1, 'node': '(id)', 'nodeName': 'first', 'tags': ['spring']},
                         {'id': '(id)', 'name': 'burn', 'status': 'failed', 'priority': 50, 'createdAt': '(time)',
                          'scheduledAt': '(time)', 'startedAt': '(time)', 'finishedAt': '(time)', 'attempts': 1,
-                         'maxAttempts': 1, 'recoveries': 0, 'epoch': 1, 'node': '(id)'}
+                         'maxAttempts': 1, 'recoveries': 0, 'epoch': 1, 'node': '(id)', 'nodeName': 'first'}
                       ],
                       'examined': 3, 'cutOff': false
                     }
@@ -240,7 +240,7 @@ class EndpointJsonTests {
                       'payload': {},
                       'error': 'java.lang.IllegalStateException: ashes',
                       'attemptHistory': [
-                        {'attempt': 1, 'epoch': 1, 'node': '(id)', 'startedAt': '(time)', 'durationMillis': '(number)',
+                        {'attempt': 1, 'epoch': 1, 'node': '(id)', 'nodeName': 'first', 'startedAt': '(time)', 'durationMillis': '(number)',
                          'result': 'failed', 'error': 'java.lang.IllegalStateException: ashes'}
                       ],
                       'explanation': '(reason and text)'

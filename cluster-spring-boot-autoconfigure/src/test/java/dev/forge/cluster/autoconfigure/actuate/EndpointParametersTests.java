@@ -79,7 +79,7 @@ class EndpointParametersTests {
                                     "crons",
                                     "nightly")
                             .error(400))
-                    .isEqualTo("Unknown parameters [limit]. Known: []");
+                    .isEqualTo("Unknown parameters [limit]. Known: [reason]");
         });
     }
 

@@ -6,6 +6,7 @@ import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
+import dev.forge.cluster.audit.AuditSource;
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
 import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
@@ -17,9 +18,11 @@ import dev.forge.cluster.autoconfigure.ratelimit.RateLimitAutoConfiguration;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobBatch;
 import dev.forge.cluster.job.JobBatchOptions;
+import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimiter;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -40,8 +43,8 @@ import org.springframework.context.ApplicationContext;
 @ClusterPostgres
 class ClusterOperationsTests {
 
-    private static final Caller OPERATOR = new Caller(true, "alice", "192.0.2.1");
-    private static final Caller GUEST = new Caller(false, null, null);
+    private static final Caller OPERATOR = new Caller(true, "alice", "192.0.2.1", AuditSource.DASHBOARD);
+    private static final Caller GUEST = new Caller(false, null, null, AuditSource.ENDPOINT);
 
     private final TestDatabase database;
 
@@ -165,8 +168,8 @@ class ClusterOperationsTests {
                     .isThrownBy(() -> operations(context).read(OPERATOR, List.of("jobs"), parameters))
                     .withMessageContaining(message));
             assertThatExceptionOfType(InvalidOperationException.class)
-                    .isThrownBy(() -> operations(context)
-                            .change(OPERATOR, List.of("jobs"), "cancelled", Map.of("everyJob", "yes")))
+                    .isThrownBy(() ->
+                            operations(context).change(OPERATOR, List.of("jobs"), "retry", Map.of("everyJob", "yes")))
                     .withMessage("everyJob 'yes' must be true or false");
             assertThatExceptionOfType(InvalidOperationException.class)
                     .isThrownBy(() -> operations(context).read(OPERATOR, List.of("batches"), Map.of("after", "7")))
@@ -272,5 +275,163 @@ class ClusterOperationsTests {
     private static List<RateLimitDescriptor> rateLimits(
             ApplicationContext context, Caller caller, Map<String, String> parameters) {
         return ((RateLimitsDescriptor) read(context, caller, parameters, "rate-limits")).rateLimits();
+    }
+
+    private static OperationResult change(
+            ApplicationContext context, String state, Map<String, String> parameters, String... path) {
+        return operations(context).change(OPERATOR, List.of(path), state, parameters);
+    }
+
+    static class Payments {
+        @ClusterJob(name = "pay", maxAttempts = 1, group = "#payload.customer")
+        void pay(Map<String, Object> payload) {
+            if (payload.get("amount") == null) {
+                throw new PermanentJobFailure("no amount");
+            }
+        }
+    }
+
+    @Test
+    void failed_job_is_retried_with_another_payload() {
+        runner().withBean(Payments.class).run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            UUID job = jobs.enqueueNamed("pay", Map.of("customer", "acme")).id();
+            await().until(() -> jobs.find(job).orElseThrow().status() == JobStatus.FAILED);
+            String path = job.toString();
+            assertThatExceptionOfType(InvalidOperationException.class)
+                    .isThrownBy(() -> change(context, "retry", Map.of("payload", "{'no': json}"), "jobs", path))
+                    .withMessageContaining("is not JSON");
+            assertThatExceptionOfType(InvalidOperationException.class)
+                    .isThrownBy(() -> change(context, "retry", Map.of("payload", "[1]"), "jobs", path))
+                    .withMessageContaining("cannot be read");
+            assertThatExceptionOfType(InvalidOperationException.class)
+                    .isThrownBy(() ->
+                            operations(context).change(GUEST, List.of("jobs", path), "retry", Map.of("payload", "{}")))
+                    .withMessageContaining("may see payloads");
+            assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.FAILED);
+            // A number that a double cannot hold.
+            String payload = "{\"customer\": \"other\", \"amount\": 12345678901234567890.10}";
+            assertThat(change(context, "retry", Map.of("payload", payload), "jobs", path))
+                    .isInstanceOf(OperationResult.Found.class);
+            await().until(() -> jobs.find(job).orElseThrow().status() == JobStatus.COMPLETED);
+            JobInfo done = jobs.find(job).orElseThrow();
+            assertThat(done.payload()).contains("12345678901234567890.10");
+            assertThat(done.group()).isEqualTo("other");
+        });
+    }
+
+    @Test
+    void job_is_duplicated_with_its_properties() {
+        runner().withBean(Payments.class).run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            jobs.pause("pay");
+            UUID job = jobs.enqueueNamed(
+                            "pay",
+                            Map.of("customer", "acme", "amount", 1),
+                            JobOptions.defaults().withTags("sale").withGroup("own"))
+                    .id();
+            UUID copy = duplicate(context, job, Map.of());
+            assertThat(copy).isNotEqualTo(job);
+            assertThat(jobs.find(copy).orElseThrow()).satisfies(copied -> {
+                assertThat(copied.payload())
+                        .isEqualTo(jobs.find(job).orElseThrow().payload());
+                assertThat(copied.tags()).containsExactly("sale");
+                assertThat(copied.group()).isEqualTo("own");
+            });
+            UUID edited = duplicate(context, job, Map.of("payload", "{\"customer\": \"other\"}"));
+            assertThat(jobs.find(edited).orElseThrow()).satisfies(copied -> {
+                assertThat(copied.payload()).contains("other");
+                // It was given by the enqueuer, not by the payload.
+                assertThat(copied.group()).isEqualTo("own");
+            });
+            UUID unique = jobs.enqueueNamed(
+                            "line",
+                            null,
+                            JobOptions.defaults().withUniqueKey("one").withDelay(Duration.ofDays(1)))
+                    .id();
+            assertThatExceptionOfType(InvalidOperationException.class)
+                    .isThrownBy(() -> duplicate(context, unique, Map.of()))
+                    .withMessageContaining("has its unique key");
+            assertThat(change(context, "duplicated", Map.of(), "jobs", new UUID(0, 1).toString()))
+                    .isInstanceOf(OperationResult.NotFound.class);
+            assertThat(((AuditDescriptor) read(context, OPERATOR, Map.of("action", "job.copy"), "audit")).entries())
+                    .hasSize(2)
+                    .allSatisfy(entry -> {
+                        assertThat(entry.who()).isEqualTo("alice");
+                        assertThat(entry.address()).isEqualTo("192.0.2.1");
+                        assertThat(entry.source()).isEqualTo("dashboard");
+                        assertThat(entry.target()).isEqualTo(job.toString());
+                    });
+        });
+    }
+
+    private static UUID duplicate(ApplicationContext context, UUID job, Map<String, String> parameters) {
+        OperationResult result = change(context, "duplicated", parameters, "jobs", job.toString());
+        assertThat(result).isInstanceOf(OperationResult.Found.class);
+        return ((JobsDescriptor.JobStatusDescriptor) ((OperationResult.Found) result).descriptor()).id();
+    }
+
+    @Test
+    void selected_jobs_are_changed_together() {
+        runner().run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            jobs.pause("line");
+            List<UUID> ids = IntStream.range(0, 3)
+                    .mapToObj(n -> jobs.enqueueNamed("line", null).id())
+                    .toList();
+            String selected = ids.get(0) + "," + ids.get(2);
+            assertThat(jobs(context, GUEST, Map.of("ids", selected)))
+                    .extracting(JobSummaryDescriptor::id)
+                    .containsExactlyInAnyOrder(ids.get(0), ids.get(2));
+            OperationResult result = change(context, "cancelled", Map.of("ids", selected, "reason", "mistake"), "jobs");
+            assertThat(((JobsDescriptor.BulkDescriptor) ((OperationResult.Found) result).descriptor()).changed())
+                    .isEqualTo(2);
+            assertThat(jobs.find(ids.get(1)).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+            AuditDescriptor seen = (AuditDescriptor) read(context, OPERATOR, Map.of(), "audit");
+            assertThat(seen.entries().get(0)).satisfies(entry -> {
+                assertThat(entry.action()).isEqualTo("jobs.cancel-all");
+                assertThat(entry.reason()).isEqualTo("mistake");
+                assertThat(String.valueOf(entry.target())).contains(ids.get(0).toString());
+            });
+            AuditDescriptor hidden = (AuditDescriptor) read(context, GUEST, Map.of(), "audit");
+            assertThat(hidden.entries().get(0).target()).isEqualTo("******");
+            assertThatExceptionOfType(InvalidOperationException.class)
+                    .isThrownBy(() -> jobs(context, GUEST, Map.of("ids", "7")))
+                    .withMessage("'7' is not a job id");
+        });
+    }
+
+    @Test
+    void history_names_attention_and_versions_are_read() {
+        runner().run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            jobs.pause("total");
+            jobs.enqueueNamed("total", null);
+            HistoryDescriptor history = (HistoryDescriptor) read(context, GUEST, Map.of("range", "1h"), "history");
+            assertThat(history.stepSeconds()).isEqualTo(60);
+            assertThat(history.points()).hasSizeBetween(60, 61);
+            assertThatExceptionOfType(InvalidOperationException.class)
+                    .isThrownBy(() -> read(context, GUEST, Map.of("range", "soon"), "history"))
+                    .withMessageContaining("range 'soon'");
+            assertThatExceptionOfType(InvalidOperationException.class)
+                    .isThrownBy(() -> read(context, GUEST, Map.of("range", "P91D"), "history"))
+                    .withMessageContaining("PT2184H");
+            JobNamesDescriptor names = (JobNamesDescriptor) read(context, GUEST, Map.of(), "job-names");
+            assertThat(names.names())
+                    .extracting(JobNamesDescriptor.JobNameDescriptor::name)
+                    .contains("line", "total");
+            assertThat(names.names())
+                    .filteredOn(name -> name.name().equals("total"))
+                    .singleElement()
+                    .satisfies(name -> {
+                        assertThat(name.paused()).isTrue();
+                        assertThat(name.due()).isEqualTo(1);
+                    });
+            AttentionDescriptor attention = (AttentionDescriptor) read(context, GUEST, Map.of(), "attention");
+            assertThat(attention.items()).anySatisfy(item -> {
+                assertThat(item.kind()).isEqualTo("paused-jobs");
+                assertThat(item.target()).isEqualTo("total");
+            });
+        });
     }
 }

@@ -5,6 +5,7 @@ package dev.forge.cluster.autoconfigure.operations;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.audit.AuditSource;
 import java.lang.reflect.Type;
 import java.util.Collections;
 import java.util.List;
@@ -28,7 +29,7 @@ class ValueSanitizerTests {
     };
 
     private static ValueSanitizer.Sanitized shown() {
-        return new ValueSanitizer(new Sanitizer(), UNUSED).shownTo(new Caller(true, null, null));
+        return new ValueSanitizer(new Sanitizer(), UNUSED).shownTo(new Caller(true, null, null, AuditSource.ENDPOINT));
     }
 
     @Test

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.operations;
+
+import dev.forge.cluster.audit.AuditEntry;
+import dev.forge.cluster.audit.AuditFilter;
+import dev.forge.cluster.audit.AuditSource;
+import dev.forge.cluster.audit.AuditTrail;
+import dev.forge.cluster.autoconfigure.operations.AuditDescriptor.EntryDescriptor;
+import dev.forge.cluster.autoconfigure.operations.ValueSanitizer.Sanitized;
+import dev.forge.cluster.internal.runtime.EnumText;
+import java.util.List;
+
+/** The resource {@code audit}: who changed what. */
+final class AuditResource implements Resource {
+
+    private static final int DEFAULT_LIMIT = 50;
+    private static final ResourceParameters PARAMETERS =
+            ResourceParameters.ofList("who", "source", "action", "target", "before", "limit");
+
+    private final AuditTrail trail;
+    private final ValueSanitizer values;
+
+    AuditResource(AuditTrail trail, ValueSanitizer values) {
+        this.trail = trail;
+        this.values = values;
+    }
+
+    @Override
+    public String name() {
+        return "audit";
+    }
+
+    @Override
+    public ResourceParameters parameters() {
+        return PARAMETERS;
+    }
+
+    @Override
+    public OperationResult read(OperationRequest request) {
+        int limit = request.limit(DEFAULT_LIMIT);
+        List<AuditEntry> entries = trail.list(filter(request), limit, request.longInteger("before"));
+        Sanitized shown = values.shownTo(request.caller());
+        return request.result(new AuditDescriptor(
+                entries.stream().map(entry -> descriptor(entry, shown)).toList(),
+                entries.size() < limit ? null : entries.get(limit - 1).id()));
+    }
+
+    private static AuditFilter filter(OperationRequest request) {
+        AuditFilter filter = AuditFilter.all();
+        String who = request.text("who");
+        if (who != null) {
+            filter = filter.withWho(who);
+        }
+        String source = request.text("source");
+        if (source != null) {
+            filter = filter.withSource(OperationRequest.constant(AuditSource.class, "source", source));
+        }
+        String action = request.text("action");
+        if (action != null) {
+            filter = filter.withAction(action);
+        }
+        String target = request.text("target");
+        return target == null ? filter : filter.withTarget(target);
+    }
+
+    private static EntryDescriptor descriptor(AuditEntry entry, Sanitized shown) {
+        return new EntryDescriptor(
+                entry.id(),
+                entry.at(),
+                entry.who(),
+                entry.address(),
+                EnumText.hyphenated(entry.source()),
+                entry.action(),
+                // The text of a filter may contain groups, keys and metadata.
+                isFilter(entry) ? shown.value("filter", entry.target()) : entry.target(),
+                shown.value("detail", entry.detail()),
+                entry.count(),
+                entry.reason(),
+                entry.call());
+    }
+
+    private static boolean isFilter(AuditEntry entry) {
+        return entry.call() != null || entry.action().startsWith("jobs.");
+    }
+}

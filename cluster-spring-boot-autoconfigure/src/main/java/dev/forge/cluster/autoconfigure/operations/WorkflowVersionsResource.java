@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure.operations;
+
+import dev.forge.cluster.autoconfigure.operations.WorkflowVersionsDescriptor.VersionDescriptor;
+import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
+import dev.forge.cluster.internal.workflow.store.WorkflowReports;
+import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+
+/** The resource {@code workflow-versions}: versions with runs in flight, and whether live nodes have them. */
+final class WorkflowVersionsResource implements Resource {
+
+    private static final int MOST_VERSIONS = 1_000;
+
+    private final WorkflowReports runs;
+    private final WorkflowKeeping versions;
+
+    WorkflowVersionsResource(WorkflowReports runs, WorkflowKeeping versions) {
+        this.runs = runs;
+        this.versions = versions;
+    }
+
+    @Override
+    public String name() {
+        return "workflow-versions";
+    }
+
+    @Override
+    public ResourceParameters parameters() {
+        return ResourceParameters.ofList();
+    }
+
+    private record Counts(long inFlight, long blocked) {
+
+        Counts plus(Counts other) {
+            return new Counts(inFlight + other.inFlight, blocked + other.blocked);
+        }
+
+        static Counts of(WorkflowReports.Count count) {
+            boolean blocked = switch (count.status()) {
+                case BLOCKED_MISSING_VERSION, BLOCKED_SIGNATURE_MISMATCH -> true;
+                default -> false;
+            };
+            return new Counts(count.runs(), blocked ? count.runs() : 0);
+        }
+    }
+
+    @Override
+    public OperationResult read(OperationRequest request) {
+        Map<WorkflowVersion, Counts> counts =
+                new TreeMap<>(Comparator.comparing(WorkflowVersion::workflow).thenComparing(WorkflowVersion::version));
+        runs.unfinished().forEach(count -> counts.merge(count.version(), Counts.of(count), Counts::plus));
+        Set<WorkflowVersion> live =
+                counts.isEmpty() ? Set.of() : versions.versionsOfLiveWorkers().keySet();
+        List<VersionDescriptor> found = counts.entrySet().stream()
+                .limit(MOST_VERSIONS)
+                .map(entry -> new VersionDescriptor(
+                        entry.getKey().workflow(),
+                        entry.getKey().version(),
+                        entry.getValue().inFlight(),
+                        entry.getValue().blocked(),
+                        !live.contains(entry.getKey())))
+                .toList();
+        return request.result(new WorkflowVersionsDescriptor(found, counts.size() > MOST_VERSIONS));
+    }
+}
