@@ -1,7 +1,7 @@
 dependencies {
     api(project(":cluster-spring-boot-autoconfigure"))
     api("tools.jackson.core:jackson-databind")
-    optional("org.springframework.boot:spring-boot-actuator-autoconfigure")
+    api("org.springframework.boot:spring-boot-actuator")
     optional("org.springframework:spring-webmvc")
     optional("io.projectreactor:reactor-core")
     optional("jakarta.servlet:jakarta.servlet-api")
@@ -12,5 +12,7 @@ dependencies {
     testImplementation("org.springframework.boot:spring-boot-starter-webmvc")
     testImplementation("org.springframework.boot:spring-boot-starter-actuator")
     testImplementation("org.springframework.boot:spring-boot-starter-security")
+    testImplementation("org.springframework.boot:spring-boot-starter-webflux")
+    testImplementation("org.seleniumhq.selenium:selenium-chrome-driver")
     testImplementation(project(":cluster-test"))
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.dashboard;
 
+import org.jspecify.annotations.Nullable;
 import org.springframework.security.access.AccessDeniedException;
 import org.springframework.util.ClassUtils;
 
@@ -25,7 +26,7 @@ enum Access {
     };
 
     /** Returns how an application with that class path decides. */
-    static Access of(ClassLoader classes) {
+    static Access of(@Nullable ClassLoader classes) {
         return ClassUtils.isPresent("org.springframework.security.web.SecurityFilterChain", classes) ? SECURED : OPEN;
     }
 

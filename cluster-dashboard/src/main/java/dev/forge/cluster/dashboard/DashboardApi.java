@@ -2,19 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.dashboard;
 
-import dev.forge.cluster.dashboard.DashboardData.Operator;
-import dev.forge.cluster.dashboard.DashboardData.Result;
+import dev.forge.cluster.dashboard.DashboardData.Author;
 import dev.forge.cluster.dashboard.Visitor.Csrf;
-import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessResourceFailureException;
+import org.springframework.dao.TransientDataAccessException;
 import tools.jackson.databind.json.JsonMapper;
 
 /** The JSON API of the dashboard, version 1. */
@@ -24,8 +26,9 @@ final class DashboardApi {
 
     private static final String VERSION_PATH = "/api/v1/";
     static final String SESSION_PATH = VERSION_PATH + "session";
+    static final String UNAVAILABLE = "The database does not respond. Trying again.";
     static final String FAILED = "The request failed. The log of the node has the reason.";
-    private static final int LONGEST_REASON = 500;
+    private static final String ID = "id";
 
     /** Not the application's mapper: its settings must not change names or dates of the API. */
     private static final JsonMapper JSON = JsonMapper.builder().build();
@@ -60,6 +63,10 @@ final class DashboardApi {
             return serveOrThrow(request);
         } catch (RefusedRequestException e) {
             return refusal(e);
+        } catch (DataAccessResourceFailureException | TransientDataAccessException e) {
+            // Each open page would log the outage every few seconds.
+            log.debug("Dashboard: {} {} failed", request.method(), Parameters.printable(request.path()), e);
+            return refusal(new RefusedRequestException(503, "unavailable", UNAVAILABLE));
         } catch (RuntimeException e) {
             log.warn("Dashboard: {} {} failed", request.method(), Parameters.printable(request.path()), e);
             return refusal(new RefusedRequestException(500, "failed", FAILED));
@@ -73,33 +80,63 @@ final class DashboardApi {
         }
         if (request.path().equals(SESSION_PATH)) {
             requireMethod(request, false);
-            Parameters.ofQuery(request.query(), Set.of());
+            Parameters.requireKnown(Parameters.ofQuery(request.query()), Set.of());
             return json(200, session(request.visitor()));
         }
-        Resource resource = Resource.at(request.path().substring(VERSION_PATH.length()))
-                .orElseThrow(() -> new RefusedRequestException(
-                        404,
-                        "not-found",
-                        "Unknown resource. Known: session, "
-                                + String.join(
-                                        ", ",
-                                        Arrays.stream(Resource.values())
-                                                .map(Resource::path)
-                                                .toList())));
-        requireMethod(request, !resource.changeParameters().isEmpty());
-        return request.isRead() ? read(resource, request) : change(resource, request);
+        Address address = Address.of(request.path().substring(VERSION_PATH.length()));
+        if (!data.resources().contains(address.resource)) {
+            throw new RefusedRequestException(
+                    404,
+                    "not-found",
+                    "Unknown resource. Known: session, " + String.join(", ", new TreeSet<>(data.resources())));
+        }
+        boolean changeable = address.part == null
+                && data.changeParameters(List.of(address.resource, "any")).isPresent();
+        requireMethod(request, changeable);
+        return request.isRead() ? read(address, request) : change(address.resource, request);
     }
 
-    private DashboardResponse read(Resource resource, DashboardRequest request) {
-        Map<String, String> parameters = Parameters.ofQuery(request.query(), resource.readParameters());
+    /**
+     * The address of a resource: {@code jobs}, or a part of an entry: {@code jobs/logs}. Ids are parameters, because proxies and
+     * servers treat encoded slashes in paths each in their own way.
+     */
+    private record Address(String resource, @Nullable String part) {
+
+        static Address of(String path) {
+            int slash = path.indexOf('/');
+            return slash < 0
+                    ? new Address(path, null)
+                    : new Address(path.substring(0, slash), path.substring(slash + 1));
+        }
+
+        List<String> path(@Nullable String id) {
+            if (part == null) {
+                return id == null ? List.of(resource) : List.of(resource, id);
+            }
+            if (id == null) {
+                throw RefusedRequestException.invalid("Parameter 'id' is missing");
+            }
+            return List.of(resource, id, part);
+        }
+    }
+
+    private DashboardResponse read(Address address, DashboardRequest request) {
+        Map<String, String> parameters = Parameters.ofQuery(request.query());
+        String id = parameters.remove(ID);
+        List<String> path = address.path(id == null || id.isEmpty() ? null : id);
+        Set<String> known = data.readParameters(path).orElse(null);
+        if (known == null) {
+            throw RefusedRequestException.invalid("Unknown parameter 'id'. Known: "
+                    + new TreeSet<>(
+                            data.readParameters(List.of(address.resource)).orElse(Set.of())));
+        }
+        Parameters.requireKnown(parameters, known);
         boolean values = request.visitor().may(Permission.VALUES);
-        return reads.get(new SharedReads.Key(resource, parameters, values), () -> {
-            Result result = data.read(resource, parameters, values);
-            return json(result.status(), result.body());
-        });
+        return reads.get(
+                new SharedReads.Key(path, parameters, values), () -> json(200, data.read(path, parameters, values)));
     }
 
-    private DashboardResponse change(Resource resource, DashboardRequest request) {
+    private DashboardResponse change(String resource, DashboardRequest request) {
         Visitor visitor = request.visitor();
         require(visitor, Permission.OPERATE);
         requireSameSite(request);
@@ -111,28 +148,23 @@ final class DashboardApi {
             throw new RefusedRequestException(
                     413, "invalid", "The body is larger than %d bytes".formatted(DashboardRequest.LARGEST_BODY));
         }
-        Parameters.ofQuery(request.query(), Set.of());
-        Map<String, Object> parameters = Parameters.ofBody(request.body(), resource.changeParameters());
-        String reason = reason(parameters.remove("reason"));
-        String user = String.valueOf(visitor.user());
+        Parameters.requireKnown(Parameters.ofQuery(request.query()), Set.of());
+        Map<String, String> parameters = Parameters.ofBody(request.body());
+        String id = parameters.remove(ID);
+        String state = parameters.remove("state");
+        List<String> path = id == null ? List.of(resource) : List.of(resource, id);
+        Set<String> known = data.changeParameters(path)
+                .orElseThrow(() -> RefusedRequestException.invalid("Parameter 'id' is missing"));
+        Parameters.requireKnown(parameters, known);
+        if (state == null) {
+            throw RefusedRequestException.invalid("Parameter 'state' is missing");
+        }
+        var author = new Author(String.valueOf(visitor.user()), request.address(), visitor.may(Permission.VALUES));
         try {
-            Result result =
-                    data.change(resource, parameters, new Operator(user, reason, visitor.may(Permission.VALUES)));
-            return json(result.status(), result.body());
+            return json(200, data.change(path, state, parameters, author));
         } finally {
             reads.clear();
         }
-    }
-
-    private static @Nullable String reason(@Nullable Object value) {
-        if (value == null) {
-            return null;
-        }
-        if (!(value instanceof String text) || text.length() > LONGEST_REASON) {
-            throw RefusedRequestException.invalid(
-                    "Parameter 'reason' must be a text of at most %d characters".formatted(LONGEST_REASON));
-        }
-        return text.isBlank() ? null : text.strip();
     }
 
     /**

@@ -6,7 +6,8 @@ import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.ConditionalOnClusterRole;
 import dev.forge.cluster.autoconfigure.NodeRuntime;
-import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
+import dev.forge.cluster.autoconfigure.operations.ClusterOperations;
+import dev.forge.cluster.autoconfigure.operations.ClusterOperationsAutoConfiguration;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.autoconfigure.properties.DashboardProperties;
 import dev.forge.cluster.internal.node.Node;
@@ -17,7 +18,6 @@ import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.beans.factory.ObjectProvider;
-import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBooleanProperty;
@@ -26,6 +26,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplicat
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.annotation.Order;
+import org.springframework.core.io.ResourceLoader;
 import org.springframework.security.access.hierarchicalroles.NullRoleHierarchy;
 import org.springframework.security.access.hierarchicalroles.RoleHierarchy;
 import org.springframework.security.web.SecurityFilterChain;
@@ -36,10 +37,8 @@ import org.springframework.web.servlet.function.ServerResponse;
 import reactor.core.publisher.Mono;
 
 /** Serves the dashboard on nodes with the role gateway. Authentication is left to the application. */
-@AutoConfiguration(
-        after = ClusterAutoConfiguration.class,
-        afterName = "dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration")
-@ConditionalOnBean(ClusterLifecycle.class)
+@AutoConfiguration(after = {ClusterAutoConfiguration.class, ClusterOperationsAutoConfiguration.class})
+@ConditionalOnBean(ClusterOperations.class)
 @ConditionalOnClusterRole(NodeRole.GATEWAY)
 @ConditionalOnWebApplication
 @ConditionalOnBooleanProperty(name = "forge.cluster.dashboard.enabled", matchIfMissing = true)
@@ -68,13 +67,14 @@ public final class DashboardAutoConfiguration {
                 ClusterProperties properties,
                 ClusterAutoConfiguration.ClusterName name,
                 NodeRuntime runtime,
-                ObjectProvider<DashboardData> data) {
+                ResourceLoader classes,
+                ClusterOperations operations) {
             DashboardProperties settings = properties.dashboard();
             Node node = runtime.node();
-            Access access = Access.of(DashboardAutoConfiguration.class.getClassLoader());
+            Access access = Access.of(classes.getClassLoader());
             var api = new DashboardApi(
                     access,
-                    data.getIfAvailable(() -> new NoData()),
+                    new OperationsData(operations),
                     () -> new DashboardApi.About(
                             name.text(),
                             ClusterLifecycle.version(),
@@ -97,16 +97,6 @@ public final class DashboardAutoConfiguration {
 
         private static Visitor anonymous() {
             return new Visitor(null, Set.of(Permission.VIEW), () -> null);
-        }
-    }
-
-    @Configuration(proxyBeanMethods = false)
-    @ConditionalOnClass({ClusterEndpoint.class, WebEndpointResponse.class})
-    static class DataConfiguration {
-
-        @Bean
-        DashboardData clusterDashboardData(ObjectProvider<ClusterEndpoint> endpoint) {
-            return new EndpointData(endpoint);
         }
     }
 

@@ -13,7 +13,8 @@ import org.jspecify.annotations.Nullable;
  * @param path the path behind that of the dashboard, as it was sent: empty, or with a leading slash
  * @param query the query string as it was sent; null without one
  * @param headers returns the first value of a header, null without one
- * @param body the body, cut off behind {@link #LARGEST_BODY} plus one byte
+ * @param address the network address of the client; null: unknown
+ * @param body the body, cut off behind {@link #LARGEST_BODY} plus one byte; empty unless the visitor may change something
  * @param visitor the user
  */
 @SuppressWarnings("ArrayRecordComponent") // neither compared nor changed
@@ -22,16 +23,23 @@ record DashboardRequest(
         String path,
         @Nullable String query,
         UnaryOperator<@Nullable String> headers,
+        @Nullable String address,
         byte[] body,
         Visitor visitor) {
 
-    static final int LARGEST_BODY = 16 * 1024;
+    /** As large as payloads usually are, which may be edited. */
+    static final int LARGEST_BODY = 1024 * 1024;
 
     private static final String API = "/api/";
 
     /** Returns whether a request may need the CSRF token. Other requests must not touch the session. */
     static boolean mayNeedToken(String method, String path) {
         return method.equals("POST") || path.equals(DashboardApi.SESSION_PATH);
+    }
+
+    /** Returns whether the body of a request is read at all: nobody else may make the server store it. */
+    static boolean needsBody(String method, Visitor visitor) {
+        return method.equals("POST") && visitor.may(Permission.OPERATE);
     }
 
     boolean isApi() {

@@ -4,7 +4,6 @@ package dev.forge.cluster.dashboard;
 
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
-import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -22,10 +21,13 @@ final class Parameters {
     private static final int LONGEST_QUERY = 8_000;
     static final int LONGEST_VALUE = 1_000;
 
+    /** Members of a body that may be longer; the body is not larger than {@link DashboardRequest#LARGEST_BODY}. */
+    private static final Set<String> LONG = Set.of("payload", "value", "ids");
+
     private static final JsonMapper JSON = JsonMapper.builder(JsonFactory.builder()
                     .streamReadConstraints(StreamReadConstraints.builder()
                             .maxNestingDepth(4)
-                            .maxStringLength(LONGEST_VALUE)
+                            .maxStringLength(DashboardRequest.LARGEST_BODY)
                             .maxNameLength(100)
                             .maxNumberLength(20)
                             .build())
@@ -35,8 +37,8 @@ final class Parameters {
 
     private Parameters() {}
 
-    /** Parses a query string. */
-    static Map<String, String> ofQuery(@Nullable String query, Set<String> known) {
+    /** Parses a query string. Parameters without a value are empty; {@link #requireKnown} removes them. */
+    static Map<String, String> ofQuery(@Nullable String query) {
         var parameters = new TreeMap<String, String>();
         if (query == null || query.isEmpty()) {
             return parameters;
@@ -49,16 +51,18 @@ final class Parameters {
             String name = decoded(equals < 0 ? part : part.substring(0, equals));
             String value = equals < 0 ? "" : decoded(part.substring(equals + 1));
             requireShort(name, value);
-            if (!value.isEmpty() && parameters.put(name, value) != null) {
+            if (name.isEmpty()) {
+                throw RefusedRequestException.invalid("The query has a parameter without a name");
+            }
+            if (parameters.put(name, value) != null) {
                 throw RefusedRequestException.invalid("Parameter '%s' is given twice".formatted(printable(name)));
             }
-            requireKnown(Set.of(name), known);
         }
         return parameters;
     }
 
-    /** Parses a JSON object whose members are texts, numbers and booleans; members that are null are left out. */
-    static Map<String, Object> ofBody(byte[] body, Set<String> known) {
+    /** Parses a JSON object whose members are texts, numbers and booleans, as texts; members that are null are left out. */
+    static Map<String, String> ofBody(byte[] body) {
         Map<?, ?> members;
         try {
             members = JSON.readValue(body, Map.class);
@@ -69,30 +73,33 @@ final class Parameters {
         if (members == null) {
             throw RefusedRequestException.invalid("The body is not a JSON object");
         }
-        var parameters = new LinkedHashMap<String, Object>();
+        var parameters = new TreeMap<String, String>();
         members.forEach((key, value) -> {
             String name = String.valueOf(key);
             if (value instanceof String text) {
-                requireShort(name, text);
+                if (!LONG.contains(name)) {
+                    requireShort(name, text);
+                }
             } else if (value != null && !(value instanceof Number) && !(value instanceof Boolean)) {
                 throw RefusedRequestException.invalid(
                         "Parameter '%s' must be a text, a number or a boolean".formatted(printable(name)));
             }
             if (value != null) {
-                parameters.put(name, value);
+                parameters.put(name, value.toString());
             }
         });
-        requireKnown(parameters.keySet(), known);
         return parameters;
     }
 
-    private static void requireKnown(Set<String> names, Set<String> known) {
-        var unknown = new TreeSet<>(names);
+    /** Refuses parameters that are not known: a misspelt condition would otherwise select everything. Removes empty ones. */
+    static void requireKnown(Map<String, String> parameters, Set<String> known) {
+        var unknown = new TreeSet<>(parameters.keySet());
         unknown.removeAll(known);
         if (!unknown.isEmpty()) {
             throw RefusedRequestException.invalid(
-                    "Unknown parameter '%s'. Known: %s".formatted(printable(unknown.first()), known));
+                    "Unknown parameter '%s'. Known: %s".formatted(printable(unknown.first()), new TreeSet<>(known)));
         }
+        parameters.values().removeIf(String::isEmpty);
     }
 
     private static void requireShort(String name, String value) {

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.dashboard;
 
+import java.net.InetSocketAddress;
 import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 import org.springframework.core.Ordered;
 import org.springframework.core.io.buffer.DataBuffer;
 import org.springframework.core.io.buffer.DataBufferLimitException;
@@ -40,20 +42,27 @@ final class ReactiveRoutes implements WebFilter, Ordered {
         if (!path.equals(base) && !path.startsWith(base + "/")) {
             return chain.filter(exchange);
         }
-        return Mono.zip(visitors.apply(exchange), body(request))
-                .publishOn(Schedulers.boundedElastic())
-                .map(both -> dashboard.serve(new DashboardRequest(
-                        request.getMethod().name(),
-                        path.substring(base.length()),
-                        request.getURI().getRawQuery(),
-                        request.getHeaders()::getFirst,
-                        both.getT2(),
-                        both.getT1())))
+        return visitors.apply(exchange)
+                .flatMap(visitor -> body(request, visitor)
+                        .publishOn(Schedulers.boundedElastic())
+                        .map(body -> dashboard.serve(new DashboardRequest(
+                                request.getMethod().name(),
+                                path.substring(base.length()),
+                                request.getURI().getRawQuery(),
+                                request.getHeaders()::getFirst,
+                                address(request),
+                                body,
+                                visitor))))
                 .flatMap(response -> write(response, exchange));
     }
 
-    private static Mono<byte[]> body(ServerHttpRequest request) {
-        if (!request.getMethod().equals(HttpMethod.POST)) {
+    private static @Nullable String address(ServerHttpRequest request) {
+        InetSocketAddress remote = request.getRemoteAddress();
+        return remote == null ? null : remote.getHostString();
+    }
+
+    private static Mono<byte[]> body(ServerHttpRequest request, Visitor visitor) {
+        if (!DashboardRequest.needsBody(request.getMethod().name(), visitor)) {
             return Mono.just(new byte[0]);
         }
         return DataBufferUtils.join(request.getBody(), DashboardRequest.LARGEST_BODY)

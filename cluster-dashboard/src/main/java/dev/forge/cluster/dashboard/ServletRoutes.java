@@ -37,7 +37,8 @@ final class ServletRoutes {
         if (!path.startsWith(base)) {
             return ServerResponse.notFound().build(); // parts of the base are percent-encoded
         }
-        byte[] body = request.method().name().equals("POST")
+        Visitor visitor = visitors.apply(servlet);
+        byte[] body = DashboardRequest.needsBody(request.method().name(), visitor)
                 ? servlet.getInputStream().readNBytes(DashboardRequest.LARGEST_BODY + 1)
                 : new byte[0];
         DashboardResponse response = dashboard.serve(new DashboardRequest(
@@ -45,8 +46,9 @@ final class ServletRoutes {
                 path.substring(base.length()),
                 servlet.getQueryString(),
                 servlet::getHeader,
+                servlet.getRemoteAddr(),
                 body,
-                visitors.apply(servlet)));
+                visitor));
         var builder = ServerResponse.status(response.status());
         response.allHeaders().forEach((name, value) -> builder.header(name, value));
         if (response.status() != 304) {

@@ -3,6 +3,7 @@
 package dev.forge.cluster.dashboard;
 
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -38,7 +39,7 @@ final class SharedReads {
      *
      * @param values whether values are shown
      */
-    record Key(Resource resource, Map<String, String> parameters, boolean values) {}
+    record Key(List<String> path, Map<String, String> parameters, boolean values) {}
 
     private static final class Entry {
         private final long startedAt;

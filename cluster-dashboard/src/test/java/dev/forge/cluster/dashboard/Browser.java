@@ -2,82 +2,58 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.dashboard;
 
-import java.io.IOException;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpRequest.BodyPublishers;
-import java.net.http.HttpResponse.BodyHandlers;
+import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
+import java.util.logging.Level;
 import java.util.stream.Stream;
 import org.awaitility.Awaitility;
+import org.openqa.selenium.By;
+import org.openqa.selenium.Dimension;
+import org.openqa.selenium.Keys;
+import org.openqa.selenium.OutputType;
+import org.openqa.selenium.WebElement;
+import org.openqa.selenium.chrome.ChromeDriver;
+import org.openqa.selenium.chrome.ChromeDriverService;
+import org.openqa.selenium.chrome.ChromeOptions;
+import org.openqa.selenium.logging.LogType;
+import org.openqa.selenium.logging.LoggingPreferences;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
-/** A headless Chromium that is driven with the WebDriver protocol of W3C through an installed chromedriver. */
+/** A headless Chromium, as installed on the machine. */
 final class Browser implements AutoCloseable {
 
     /** Set in CI: a missing browser then fails the tests instead of skipping them. */
     static final String REQUIRED = "FORGE_BROWSER_REQUIRED";
 
     private static final JsonMapper JSON = JsonMapper.builder().build();
-    private static final Pattern STARTED = Pattern.compile("started successfully on port (\\d+)");
     private static final Duration PATIENCE = Duration.ofSeconds(60);
 
-    private final HttpClient client = HttpClient.newHttpClient();
-    private final Process driver;
-    private final Path output;
-    private final String session;
+    private final ChromeDriver driver;
 
-    private Browser(Path chromium, Path chromedriver) throws IOException {
-        output = Files.createTempFile("chromedriver", ".log");
-        driver = new ProcessBuilder(chromedriver.toString(), "--port=0")
-                .redirectErrorStream(true)
-                .redirectOutput(output.toFile())
-                .start();
-        Awaitility.await()
-                .atMost(PATIENCE)
-                .until(() -> STARTED.matcher(Files.readString(output)).find());
-        Matcher port = STARTED.matcher(Files.readString(output));
-        if (!port.find()) {
-            throw new IllegalStateException("chromedriver did not start");
-        }
-        String server = "http://127.0.0.1:%s/session".formatted(port.group(1));
-        JsonNode created = call(
-                "POST",
-                server,
-                Map.of(
-                        "capabilities",
-                        Map.of(
-                                "alwaysMatch",
-                                Map.of(
-                                        "browserName",
-                                        "chrome",
-                                        "goog:loggingPrefs",
-                                        Map.of("browser", "ALL"),
-                                        "goog:chromeOptions",
-                                        Map.of(
-                                                "binary",
-                                                chromium.toString(),
-                                                "args",
-                                                List.of(
-                                                        "--headless=new",
-                                                        "--no-sandbox",
-                                                        "--disable-dev-shm-usage",
-                                                        "--disable-gpu",
-                                                        "--window-size=1400,900"))))));
-        session = server + "/" + created.path("sessionId").asString();
+    private Browser(Path chromium, Path chromedriver) {
+        var logs = new LoggingPreferences();
+        logs.enable(LogType.BROWSER, Level.ALL);
+        var options = new ChromeOptions();
+        options.setBinary(chromium.toFile());
+        options.addArguments(
+                "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1400,900");
+        options.setCapability("goog:loggingPrefs", logs);
+        var service = new ChromeDriverService.Builder()
+                .usingDriverExecutable(chromedriver.toFile())
+                .usingAnyFreePort()
+                .build();
+        driver = new ChromeDriver(service, options);
+        driver.manage().timeouts().scriptTimeout(PATIENCE).pageLoadTimeout(PATIENCE);
     }
 
     /** Starts a browser if one is installed. */
-    static Optional<Browser> start() throws IOException {
+    static Optional<Browser> start() {
         Optional<Path> chromium = onPath("chromium").or(() -> onPath("google-chrome"));
         Optional<Path> driver = onPath("chromedriver");
         return chromium.isPresent() && driver.isPresent()
@@ -86,92 +62,59 @@ final class Browser implements AutoCloseable {
     }
 
     private static Optional<Path> onPath(String program) {
-        return Stream.of(String.valueOf(System.getenv("PATH")).split(java.io.File.pathSeparator, -1))
+        return Stream.of(String.valueOf(System.getenv("PATH")).split(File.pathSeparator, -1))
                 .map(directory -> Path.of(directory, program))
                 .filter(Files::isExecutable)
                 .findFirst();
     }
 
-    private JsonNode call(String method, String address, Map<String, ?> body) {
-        var request = HttpRequest.newBuilder(URI.create(address))
-                .timeout(Duration.ofMinutes(3))
-                .header("Content-Type", "application/json")
-                .method(
-                        method,
-                        method.equals("POST")
-                                ? BodyPublishers.ofString(JSON.writeValueAsString(body))
-                                : BodyPublishers.noBody());
-        try {
-            String response =
-                    client.send(request.build(), BodyHandlers.ofString()).body();
-            JsonNode value = JSON.readTree(response).path("value");
-            if (value.hasNonNull("error")) {
-                throw new AssertionError(
-                        "%s: %s".formatted(address, value.path("message").asString()));
-            }
-            return value;
-        } catch (IOException e) {
-            throw new AssertionError(e);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new AssertionError(e);
-        }
-    }
-
     void open(String address) {
-        call("POST", session + "/url", Map.of("url", address));
+        driver.get(address);
     }
 
     String address() {
-        return call("GET", session + "/url", Map.of()).asString();
+        return String.valueOf(driver.getCurrentUrl());
     }
 
     void back() {
-        call("POST", session + "/back", Map.of());
+        driver.navigate().back();
     }
 
     void deleteCookies() {
-        call("DELETE", session + "/cookie", Map.of());
+        driver.manage().deleteAllCookies();
     }
 
     /** Runs a script and returns its result. */
     JsonNode run(String script, Object... arguments) {
-        return call("POST", session + "/execute/sync", Map.of("script", script, "args", List.of(arguments)));
+        return JSON.valueToTree(driver.executeScript(script, arguments));
     }
 
     /** Runs a script that calls its last argument with the result. */
     JsonNode runAsync(String script) {
-        return call("POST", session + "/execute/async", Map.of("script", script, "args", List.of()));
+        return JSON.valueToTree(driver.executeAsyncScript(script));
     }
 
     /** Pretends that the system prefers a colour scheme. */
     void prefer(String scheme) {
-        call(
-                "POST",
-                session + "/goog/cdp/execute",
-                Map.of(
-                        "cmd",
-                        "Emulation.setEmulatedMedia",
-                        "params",
-                        Map.of("features", List.of(Map.of("name", "prefers-color-scheme", "value", scheme)))));
+        driver.executeCdpCommand(
+                "Emulation.setEmulatedMedia",
+                Map.of("features", List.of(Map.of("name", "prefers-color-scheme", "value", scheme))));
     }
 
     void resize(int width, int height) {
-        call("POST", session + "/window/rect", Map.of("width", width, "height", height));
+        driver.manage().window().setSize(new Dimension(width, height));
     }
 
     /** Returns what the console shows since the last call, violations of the content security policy included. */
     List<String> console() {
-        JsonNode entries = call("POST", session + "/se/log", Map.of("type", "browser"));
-        return entries.valueStream()
-                .map(entry -> entry.path("level").asString() + " "
-                        + entry.path("message").asString())
+        return driver.manage().logs().get(LogType.BROWSER).getAll().stream()
+                .map(entry -> entry.getLevel() + " " + entry.getMessage())
                 .toList();
     }
 
-    /** Returns a screenshot as PNG in Base64. */
-    String screenshot() {
-        return call("GET", session + "/screenshot", Map.of()).asString();
+    /** Returns a screenshot as PNG. */
+    byte[] screenshot() {
+        return driver.getScreenshotAs(OutputType.BYTES);
     }
 
     /** Waits until a script returns true. */
@@ -192,30 +135,29 @@ final class Browser implements AutoCloseable {
                 });
     }
 
+    /** Clicks as a user does; repeated while the page replaces the element. */
     void click(String selector) {
-        await("document.querySelector(arguments[0])", selector);
-        run("document.querySelector(arguments[0]).click()", selector);
+        Awaitility.await()
+                .atMost(PATIENCE)
+                .ignoreExceptions()
+                .untilAsserted(() -> element(selector).click());
     }
 
-    /** Types into a field as a user does. */
+    /** Replaces the text of a field, as a user does who then leaves the field. */
     void type(String selector, String text) {
         await("document.querySelector(arguments[0])", selector);
-        run("""
-                const field = document.querySelector(arguments[0]);
-                field.focus();
-                field.value = arguments[1];
-                field.dispatchEvent(new Event('input', { bubbles: true }));
-                field.dispatchEvent(new Event('change', { bubbles: true }));
-                """, selector, text);
+        WebElement field = element(selector);
+        field.sendKeys(Keys.chord(Keys.CONTROL, "a"), Keys.DELETE);
+        field.sendKeys(text);
+        field.sendKeys(Keys.TAB);
+    }
+
+    private WebElement element(String selector) {
+        return driver.findElement(By.cssSelector(selector));
     }
 
     @Override
-    public void close() throws IOException {
-        try {
-            call("DELETE", session, Map.of());
-        } finally {
-            driver.destroy();
-            Files.deleteIfExists(output);
-        }
+    public void close() {
+        driver.quit();
     }
 }

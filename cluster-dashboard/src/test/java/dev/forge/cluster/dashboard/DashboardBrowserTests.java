@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
@@ -53,8 +54,14 @@ class DashboardBrowserTests {
     @Autowired
     private ClusterLocks locks;
 
+    @Autowired
+    private Crons crons;
+
+    @Autowired
+    private DashboardTestApplication application;
+
     @BeforeAll
-    static void start() throws IOException {
+    static void start() {
         Optional<Browser> found = Browser.start();
         if (System.getenv(Browser.REQUIRED) != null) {
             assertThat(found)
@@ -66,7 +73,7 @@ class DashboardBrowserTests {
     }
 
     @AfterAll
-    static void stop() throws IOException {
+    static void stop() {
         if (browser != null) {
             browser.close();
         }
@@ -144,7 +151,20 @@ class DashboardBrowserTests {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"overview", "nodes", "jobs", "batches", "limits", "crons", "daemons", "workflows", "locks"})
+    @ValueSource(
+            strings = {
+                "overview",
+                "jobs",
+                "job-names",
+                "batches",
+                "crons",
+                "daemons",
+                "workflows",
+                "nodes",
+                "locks",
+                "rate-limits",
+                "audit"
+            })
     void page_opens_without_an_error_and_is_accessible(String page) throws IOException {
         ended("completes", Map.of("text", "x"), JobStatus.COMPLETED);
         assertThat(locks.tryLock("lock-" + page)).isPresent();
@@ -211,8 +231,7 @@ class DashboardBrowserTests {
         browser.await(
                 "document.querySelector('#filter-tag') && document.querySelector('#filter-tag').value === 'shared-filter'");
         browser.back();
-        browser.await(
-                "document.querySelector('#filter-tag') && document.querySelector('#filter-tag').value === ''");
+        browser.await("document.querySelector('#filter-tag') && document.querySelector('#filter-tag').value === ''");
         browser.back();
         browser.await("document.querySelector('h1').innerText === 'Overview'");
         browser.open(shared);
@@ -261,8 +280,100 @@ class DashboardBrowserTests {
         browser.await("document.querySelector('dialog .preview').innerText.match(/[1-9][0-9]* jobs? match/)");
         assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
         browser.click("dialog button[type=submit]");
+        browser.await("document.querySelector('dialog .invalid')");
+        assertThat(jobs.find(job).orElseThrow().status()).as("without a reason").isEqualTo(JobStatus.PENDING);
+        browser.type("#dialog-reason", "wrong price list");
+        browser.click("dialog button[type=submit]");
         browser.await("!document.querySelector('dialog')");
         assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.CANCELLED);
+        open("?page=audit");
+        browser.await("document.querySelector('main').innerText.includes('wrong price list')");
+        assertThat(text()).contains("ada", "jobs.cancel-all");
+    }
+
+    // What somebody who sees the dashboard for the first time wants to know ---------------------------------
+
+    private void follow(String text) {
+        browser.await(
+                "[...document.querySelectorAll('nav a, main a')].some((a) => a.innerText === arguments[0])", text);
+        browser.run(
+                "[...document.querySelectorAll('nav a, main a')].find((a) => a.innerText === arguments[0]).click()",
+                text);
+    }
+
+    @Test
+    void node_that_runs_a_job_is_found() {
+        jobs.enqueueNamed("blocks", null);
+        open("");
+        follow("Jobs");
+        browser.type("#filter-name", "blocks");
+        browser.await(
+                "[...document.querySelectorAll('tbody tr')].some((row) => /running/.test(row.innerText) && /shop-1/.test(row.innerText))");
+        application.released.countDown();
+    }
+
+    @Test
+    void reason_why_a_job_waits_is_found() {
+        jobs.pause("call-bank");
+        UUID job = jobs.enqueueNamed("call-bank", null).id();
+        open("");
+        follow("Jobs");
+        browser.type("#filter-name", "call-bank");
+        browser.click("a[aria-label='Job %s']".formatted(job));
+        browser.await("/paused/i.test(document.querySelector('main').innerText)");
+        jobs.resume("call-bank");
+    }
+
+    @Test
+    void cron_that_failed_last_night_is_found() {
+        UUID job = crons.trigger("nightly-report").orElseThrow();
+        await().atMost(Duration.ofMinutes(2))
+                .until(() -> jobs.find(job).orElseThrow().status() == JobStatus.FAILED);
+        open("");
+        browser.await("document.querySelector('main').innerText.includes('Cron nightly-report')");
+        browser.click("a[aria-label='Open failed cron nightly-report']");
+        browser.await("document.querySelector('main').innerText.includes('No paper')");
+    }
+
+    @Test
+    void all_failed_jobs_of_a_name_are_retried() {
+        List<UUID> failed = List.of(
+                ended("call-bank", null, JobStatus.FAILED),
+                ended("call-bank", null, JobStatus.FAILED),
+                ended("call-bank", null, JobStatus.FAILED));
+        UUID other = ended("fails", null, JobStatus.FAILED);
+        application.bankIsUp.set(true);
+        open("");
+        follow("Job names");
+        follow("call-bank");
+        browser.click(".headline button[aria-label*='failed']");
+        browser.await("/[1-9][0-9]* jobs? match/.test(document.querySelector('dialog .preview').innerText)");
+        browser.click("dialog button[type=submit]");
+        browser.await("!document.querySelector('dialog')");
+        await().atMost(Duration.ofMinutes(2))
+                .until(() -> failed.stream()
+                        .allMatch(id -> jobs.find(id).orElseThrow().status() == JobStatus.COMPLETED));
+        assertThat(jobs.find(other).orElseThrow().status()).isEqualTo(JobStatus.FAILED);
+        application.bankIsUp.set(false);
+    }
+
+    @Test
+    void job_is_duplicated_with_an_edited_payload() {
+        UUID job = ended("completes", Map.of("text", "x"), JobStatus.COMPLETED);
+        open("?page=jobs&id=" + job);
+        browser.click(".headline button[aria-label^='Duplicate']");
+        browser.run("""
+                const field = document.querySelector('dialog textarea');
+                Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, 'value').set.call(field, '{"text": "edited"}');
+                field.dispatchEvent(new Event('input', { bubbles: true }));
+                """);
+        browser.click("dialog button[type=submit]");
+        browser.click("#toast a");
+        browser.await(
+                "location.search.startsWith('?page=jobs&id=') && !location.search.includes(arguments[0])",
+                job.toString());
+        String copy = browser.address().replaceAll(".*id=", "");
+        assertThat(jobs.find(UUID.fromString(copy)).orElseThrow().payload()).contains("edited");
     }
 
     @Test

@@ -11,6 +11,9 @@ import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.PermanentJobFailure;
 import java.time.Duration;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.springframework.boot.SpringBootConfiguration;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.context.annotation.Bean;
@@ -31,9 +34,9 @@ class DashboardTestApplication {
     /** The cookie is valid for all paths, because a test reaches the application through a proxy with another path. */
     static final String PROPERTIES = """
             spring.application.name=orders
+            forge.cluster.node.name=shop-1
             server.servlet.context-path=/shop
             server.servlet.session.cookie.path=/
-            management.endpoints.web.exposure.include=forgecluster
             forge.cluster.dashboard.authorities.view=ROLE_ADMIN,ROLE_VIEWER
             forge.cluster.dashboard.trace-url=https://traces.test/{traceId}
             """;
@@ -51,6 +54,31 @@ class DashboardTestApplication {
 
     @ClusterJob(name = "waits", concurrency = 2)
     void nothing() {}
+
+    /** Opens the gate for jobs that block. */
+    final CountDownLatch released = new CountDownLatch(1);
+
+    /** Whether jobs that need the bank succeed. */
+    final AtomicBoolean bankIsUp = new AtomicBoolean();
+
+    @ClusterJob(name = "blocks")
+    void block() throws InterruptedException {
+        if (!released.await(5, TimeUnit.MINUTES)) {
+            throw new IllegalStateException("The test did not end");
+        }
+    }
+
+    @ClusterJob(name = "call-bank")
+    void callBank() {
+        if (!bankIsUp.get()) {
+            throw new PermanentJobFailure("The bank is down");
+        }
+    }
+
+    @ClusterCron(name = "nightly-report", value = "0 3 * * *")
+    void nightlyReport(CronContext cron) {
+        throw new PermanentJobFailure("No paper");
+    }
 
     @ClusterCron(name = "new-year", value = "0 0 1 1 *")
     void report(CronContext cron) {}

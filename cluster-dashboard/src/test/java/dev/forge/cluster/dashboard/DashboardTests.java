@@ -15,7 +15,6 @@ import dev.forge.cluster.dashboard.TestRequests.Request;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -30,28 +29,12 @@ class DashboardTests {
     private final Dashboard open = dashboard(Access.OPEN);
 
     private Dashboard dashboard(Access access) {
-        DashboardData data = new DashboardData() {
-            @Override
-            public Result read(Resource resource, Map<String, String> parameters, boolean values) {
-                calls.add("read %s %s %s".formatted(resource.path(), parameters, values));
-                if (parameters.containsKey("error")) {
-                    throw new IllegalStateException("password=4711");
-                }
-                return new Result(200, Map.of("jobs", List.of()));
-            }
-
-            @Override
-            public Result change(Resource resource, Map<String, Object> parameters, Operator operator) {
-                calls.add("change %s %s %s".formatted(resource.path(), parameters, operator));
-                return new Result(200, Map.of());
-            }
-        };
         var about = new DashboardApi.About("orders", "1.0", "id", "node-1", "https://traces.test/{traceId}");
         return new Dashboard(
                 "/forge/dashboard",
                 access,
                 Assets.load(),
-                new DashboardApi(access, data, () -> about, System::nanoTime));
+                new DashboardApi(access, new RecordedData(calls::add), () -> about, System::nanoTime));
     }
 
     private DashboardResponse serve(Request request) {
@@ -166,10 +149,10 @@ class DashboardTests {
 
     @Test
     void change_is_given_user_and_reason() {
-        serve(post("/api/v1/crons", "{\"id\":\"a/b;c%\",\"state\":\"paused\",\"reason\":\" incident 7 \"}"));
+        serve(post("/api/v1/crons", "{\"id\":\"a/b;c%\",\"state\":\"paused\",\"reason\":\"incident 7\"}"));
         assertThat(calls)
                 .containsExactly(
-                        "change crons {id=a/b;c%, state=paused} Operator[user=ada, reason=incident 7, values=true]");
+                        "change crons/a/b;c% paused {reason=incident 7} Author[user=ada, address=192.0.2.7, values=true]");
     }
 
     @Test
@@ -188,8 +171,8 @@ class DashboardTests {
                 "{\"id\":\"1\",\"id\":\"2\"}",
                 "{\"stat\":\"retry\"}",
                 "{\"id\":\"" + "x".repeat(1_001) + "\"}",
-                "{\"reason\":\"" + "x".repeat(501) + "\"}",
-                "{\"reason\":1}")) {
+                "{\"id\":\"1\"}",
+                "{\"reason\":\"" + "x".repeat(1_001) + "\"}")) {
             assertRefused(post("/api/v1/jobs", body), 400, "invalid");
         }
         assertRefused(post("/api/v1/jobs?id=1", "{}"), 400, "invalid");
@@ -234,6 +217,32 @@ class DashboardTests {
     void failure_of_a_read_discloses_nothing() {
         assertRefused(get("/api/v1/jobs?error=x"), 500, "failed");
         assertThat(text(serve(get("/api/v1/jobs?error=x")))).doesNotContain("4711");
+    }
+
+    @Test
+    void outage_of_the_database_is_told_from_a_failure() {
+        assertRefused(get("/api/v1/jobs?error=outage"), 503, "unavailable");
+        assertThat(serve(get("/api/v1/jobs?error=outage")).headers()).containsEntry("Retry-After", "2");
+        assertThat(text(serve(get("/api/v1/jobs?error=outage")))).doesNotContain("4711");
+    }
+
+    @Test
+    void payload_may_be_longer_than_other_parameters() {
+        String payload = "x".repeat(100_000);
+        assertThat(serve(post(
+                                "/api/v1/jobs",
+                                "{\"id\":\"1\",\"state\":\"retry\",\"payload\":\"%s\"}".formatted(payload)))
+                        .status())
+                .isEqualTo(200);
+        assertThat(calls).singleElement().asString().contains(payload);
+    }
+
+    @Test
+    void part_of_an_entry_needs_its_id() {
+        assertRefused(get("/api/v1/jobs/logs"), 400, "invalid");
+        assertThat(serve(get("/api/v1/jobs/logs?id=a%2Fb")).status()).isEqualTo(200);
+        assertThat(calls).containsExactly("read jobs/a/b/logs {} true");
+        assertRefused(post("/api/v1/jobs/logs", "{\"id\":\"1\",\"state\":\"x\"}"), 405, "invalid");
     }
 
     @Test

@@ -9,7 +9,6 @@ import dev.forge.cluster.autoconfigure.properties.DashboardProperties.Authoritie
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.springframework.http.HttpMethod;
@@ -38,21 +37,11 @@ class ReactiveRoutesTests {
         var visitors = new SecurityVisitors(
                 new Authorities(List.of("ROLE_VIEWER"), List.of("ROLE_ADMIN"), List.of("ROLE_ADMIN")),
                 new NullRoleHierarchy());
-        DashboardData data = new DashboardData() {
-            @Override
-            public Result read(Resource resource, Map<String, String> parameters, boolean values) {
-                blockable.set(!Schedulers.isInNonBlockingThread()
-                        && Thread.currentThread().getName().startsWith("boundedElastic"));
-                calls.add("read " + resource.path() + " " + parameters + " " + values);
-                return new Result(200, Map.of("nodes", List.of()));
-            }
-
-            @Override
-            public Result change(Resource resource, Map<String, Object> parameters, Operator operator) {
-                calls.add("change " + parameters + " by " + operator.user());
-                return new Result(200, Map.of());
-            }
-        };
+        DashboardData data = new RecordedData(call -> {
+            blockable.set(!Schedulers.isInNonBlockingThread()
+                    && Thread.currentThread().getName().startsWith("boundedElastic"));
+            calls.add(call);
+        });
         var about = new DashboardApi.About("orders", "1.0", "id", "node-1", null);
         return new ReactiveRoutes(
                 BASE,
@@ -137,7 +126,7 @@ class ReactiveRoutesTests {
     @Test
     void database_is_read_on_a_thread_that_may_block() {
         var exchange = serve(MockServerHttpRequest.get(BASE + "/api/v1/nodes").build(), "ROLE_VIEWER");
-        assertThat(body(exchange)).isEqualTo("{\"nodes\":[]}");
+        assertThat(body(exchange)).isEqualTo("{\"jobs\":[]}");
         assertThat(blockable).isTrue();
         assertThat(calls).containsExactly("read nodes {} false");
     }
@@ -150,7 +139,7 @@ class ReactiveRoutesTests {
                         .build(),
                 "ROLE_VIEWER",
                 "ROLE_ADMIN");
-        assertThat(calls).containsExactly("read crons {id=a/b%3B c} true");
+        assertThat(calls).containsExactly("read crons/a/b%3B c {} true");
     }
 
     @Test
@@ -166,19 +155,19 @@ class ReactiveRoutesTests {
     }
 
     @Test
-    void change_needs_header_permission_and_a_small_body() {
-        var post = MockServerHttpRequest.post(BASE + "/api/v1/nodes").contentType(MediaType.APPLICATION_JSON);
-        assertThat(status(serve(post.body("{\"id\":\"n\",\"state\":\"draining\"}"), "ROLE_VIEWER", "ROLE_ADMIN")))
+    void change_needs_header_permission_and_a_bounded_body() {
+        var post = MockServerHttpRequest.post(BASE + "/api/v1/crons").contentType(MediaType.APPLICATION_JSON);
+        assertThat(status(serve(post.body("{\"id\":\"n\",\"state\":\"paused\"}"), "ROLE_VIEWER", "ROLE_ADMIN")))
                 .isEqualTo(403);
         post.header("X-CSRF-TOKEN", "secret");
-        assertThat(status(serve(post.body("{\"id\":\"n\",\"state\":\"draining\"}"), "ROLE_VIEWER")))
+        assertThat(status(serve(post.body("{\"id\":\"n\",\"state\":\"paused\"}"), "ROLE_VIEWER")))
                 .isEqualTo(403);
-        assertThat(status(serve(post.body(" ".repeat(20_000)), "ROLE_VIEWER", "ROLE_ADMIN")))
+        assertThat(status(serve(post.body(" ".repeat(DashboardRequest.LARGEST_BODY + 1)), "ROLE_VIEWER", "ROLE_ADMIN")))
                 .isEqualTo(413);
         assertThat(calls).isEmpty();
-        assertThat(status(serve(post.body("{\"id\":\"n\",\"state\":\"draining\"}"), "ROLE_VIEWER", "ROLE_ADMIN")))
+        assertThat(status(serve(post.body("{\"id\":\"n\",\"state\":\"paused\"}"), "ROLE_VIEWER", "ROLE_ADMIN")))
                 .isEqualTo(200);
-        assertThat(calls).containsExactly("change {id=n, state=draining} by ada");
+        assertThat(calls).singleElement().asString().startsWith("change crons/n paused {} Author[user=ada, ");
     }
 
     @Test

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -21,7 +22,7 @@ import org.junit.jupiter.api.Test;
 /** Responses that callers share. */
 class SharedReadsTests {
 
-    private static final SharedReads.Key NODES = new SharedReads.Key(Resource.NODES, Map.of(), true);
+    private static final SharedReads.Key NODES = new SharedReads.Key(List.of("nodes"), Map.of(), true);
 
     private final AtomicLong nanos = new AtomicLong();
     private final AtomicInteger count = new AtomicInteger();
@@ -56,9 +57,9 @@ class SharedReadsTests {
     @Test
     void callers_with_other_permissions_or_parameters_share_nothing() {
         reads.get(NODES, counted(1));
-        reads.get(new SharedReads.Key(Resource.NODES, Map.of(), false), counted(1));
-        reads.get(new SharedReads.Key(Resource.JOBS, Map.of(), true), counted(1));
-        reads.get(new SharedReads.Key(Resource.JOBS, Map.of("name", "a"), true), counted(1));
+        reads.get(new SharedReads.Key(List.of("nodes"), Map.of(), false), counted(1));
+        reads.get(new SharedReads.Key(List.of("jobs"), Map.of(), true), counted(1));
+        reads.get(new SharedReads.Key(List.of("jobs"), Map.of("name", "a"), true), counted(1));
         assertThat(count).hasValue(4);
     }
 
@@ -137,12 +138,12 @@ class SharedReadsTests {
     @Test
     void memory_is_bounded() {
         for (int i = 0; i < 1_000; i++) {
-            reads.get(new SharedReads.Key(Resource.JOBS, Map.of("name", "n" + i), true), counted(1));
+            reads.get(new SharedReads.Key(List.of("jobs"), Map.of("name", "n" + i), true), counted(1));
         }
         assertThat(reads.size()).isLessThanOrEqualTo(SharedReads.MOST_ENTRIES);
         pass(1_000);
         for (int i = 0; i < 20; i++) {
-            reads.get(new SharedReads.Key(Resource.JOBS, Map.of("name", "m" + i), true), counted(1024 * 1024));
+            reads.get(new SharedReads.Key(List.of("jobs"), Map.of("name", "m" + i), true), counted(1024 * 1024));
         }
         assertThat(reads.size()).isLessThanOrEqualTo(8);
         reads.clear();

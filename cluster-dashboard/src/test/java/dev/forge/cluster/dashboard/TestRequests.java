@@ -63,6 +63,7 @@ final class TestRequests {
                     query < 0 ? address : address.substring(0, query),
                     query < 0 ? null : address.substring(query + 1),
                     headers::get,
+                    "192.0.2.7",
                     body,
                     visitor);
         }

@@ -14,6 +14,7 @@ const TIMEOUT = 20000;
 const listeners = new Set();
 let connection = 'ok';
 let session = null;
+let clockOffset = 0;
 
 function setConnection(state) {
   if (state !== connection) {
@@ -31,6 +32,19 @@ export function useConnection() {
     return () => listeners.delete(setState);
   }, []);
   return state;
+}
+
+/** Returns the time of the server in milliseconds. */
+export function now() {
+  return Date.now() + clockOffset;
+}
+
+/** Compares the clocks. The header has whole seconds, so small differences are none. */
+function readClock(response) {
+  const date = Date.parse(response.headers.get('Date') || '');
+  if (Number.isNaN(date)) return;
+  const offset = date + 500 - Date.now();
+  clockOffset = Math.abs(offset) < 2000 ? 0 : offset;
 }
 
 function expired() {
@@ -65,6 +79,7 @@ async function request(path, params, options, signal) {
       ...options,
       headers: { Accept: 'application/json', 'X-Requested-With': 'XMLHttpRequest', ...(options && options.headers) },
     });
+    readClock(response);
     if (response.type === 'opaqueredirect' || response.status === 401) throw expired();
     const json = (response.headers.get('Content-Type') || '').startsWith('application/');
     body = json ? await response.json() : null;
@@ -115,22 +130,24 @@ export async function change(path, body) {
 }
 
 /**
- * Reads a resource, and again every few seconds while the tab is visible. The request is aborted when the component goes away or its
- * parameters change. Data of the last success stay while later reads fail.
+ * Reads a resource, and again every few seconds while the tab is visible and the page is live. The request is aborted when the
+ * component goes away or its parameters change. Data of the last success stay while later reads fail; with `keep`, data of other
+ * parameters stay until the new ones arrive, marked as stale. Without a path nothing is read.
  */
-export function useResource(path, params = {}, { interval = 5000 } = {}) {
+export function useResource(path, params = {}, { interval = 5000, live = true, keep = false } = {}) {
   const key = JSON.stringify([path, params]);
   const [state, setState] = useState({ key, data: null, error: null });
   const [round, setRound] = useState(0);
-  const latest = useRef(key);
-  latest.current = key;
+  const alive = useRef(live);
+  alive.current = live;
   const refresh = useCallback(() => setRound((n) => n + 1), []);
   useEffect(() => {
+    if (!path) return undefined;
     const controller = new AbortController();
     let timer = null;
     const next = (delay) => {
       clearTimeout(timer);
-      if (interval && !controller.signal.aborted && !document.hidden) timer = setTimeout(load, delay);
+      if (interval && !controller.signal.aborted && !document.hidden) timer = setTimeout(alive.current ? load : () => next(delay), delay);
     };
     const load = async () => {
       try {
@@ -146,7 +163,9 @@ export function useResource(path, params = {}, { interval = 5000 } = {}) {
     };
     const visible = () => {
       clearTimeout(timer);
-      if (!document.hidden) load();
+      if (document.hidden) return;
+      if (alive.current) load();
+      else next(interval);
     };
     document.addEventListener('visibilitychange', visible);
     load();
@@ -157,5 +176,5 @@ export function useResource(path, params = {}, { interval = 5000 } = {}) {
     };
   }, [key, round, interval]);
   const own = state.key === key;
-  return { data: own ? state.data : null, error: own ? state.error : null, loading: !own || (!state.data && !state.error), refresh };
+  return { data: own || keep ? state.data : null, error: own ? state.error : null, stale: !own, path, refresh };
 }

@@ -1,30 +1,46 @@
 import { render } from './vendor/preact.js';
-import { useEffect, useState } from './vendor/preact-hooks.js';
+import { useEffect, useRef, useState } from './vendor/preact-hooks.js';
 import { loadSession, useConnection } from './api.js';
-import { Link, useRoute } from './router.js';
+import { Link, go, useRoute } from './router.js';
 import { html } from './html.js';
+import { Dialog, DialogHost } from './components/dialog.js';
 import { ErrorBox, Loading } from './components/states.js';
+import { TIMES, useTimes } from './components/time.js';
+import { Toast } from './components/toast.js';
 import { Overview } from './pages/overview.js';
-import { Nodes } from './pages/nodes.js';
 import { Jobs } from './pages/jobs.js';
+import { JobNames } from './pages/job-names.js';
 import { Batches } from './pages/batches.js';
-import { Limits } from './pages/limits.js';
 import { Crons } from './pages/crons.js';
 import { Daemons } from './pages/daemons.js';
 import { Workflows } from './pages/workflows.js';
+import { Nodes } from './pages/nodes.js';
 import { Locks } from './pages/locks.js';
+import { RateLimits } from './pages/rate-limits.js';
+import { Audit } from './pages/audit.js';
 
 const PAGES = {
-  overview: ['Overview', Overview],
-  nodes: ['Nodes', Nodes],
-  jobs: ['Jobs', Jobs],
-  batches: ['Batches', Batches],
-  limits: ['Job limits', Limits],
-  crons: ['Crons', Crons],
-  daemons: ['Daemons', Daemons],
-  workflows: ['Workflows', Workflows],
-  locks: ['Locks', Locks],
+  overview: ['Overview', Overview, 'o'],
+  jobs: ['Jobs', Jobs, 'j'],
+  'job-names': ['Job names', JobNames, 'n'],
+  batches: ['Batches', Batches, 'b'],
+  crons: ['Crons', Crons, 'c'],
+  daemons: ['Daemons', Daemons, 'd'],
+  workflows: ['Workflows', Workflows, 'w'],
+  nodes: ['Nodes', Nodes, 's'],
+  locks: ['Locks', Locks, 'l'],
+  'rate-limits': ['Rate limits', RateLimits, 'r'],
+  audit: ['Audit', Audit, 'a'],
 };
+const GROUPS = [
+  ['Cluster', ['overview']],
+  ['Work', ['jobs', 'job-names', 'batches']],
+  ['Services', ['crons', 'daemons', 'workflows']],
+  ['Resources', ['nodes', 'locks', 'rate-limits']],
+  ['History', ['audit']],
+];
+// Addresses of earlier versions.
+const MOVED = { limits: 'job-names' };
 const THEME = 'forge-dashboard-theme';
 
 function isDark() {
@@ -47,6 +63,12 @@ function ThemeSwitch() {
   return html`<button type="button" class="plain" id="theme" aria-pressed=${dark} onClick=${toggle}>Dark mode</button>`;
 }
 
+function TimeChoice() {
+  const [times, choose] = useTimes();
+  return html`<label class="times">Times <select id="times" value=${times} onChange=${(event) => choose(event.target.value)}>
+    ${TIMES.map((each) => html`<option value=${each} selected=${each === times}>${each}</option>`)}</select></label>`;
+}
+
 function Banner() {
   const state = useConnection();
   if (state === 'expired') {
@@ -59,12 +81,25 @@ function Banner() {
   return null;
 }
 
-/** "/" moves to the first filter. */
-function useShortcuts() {
+/** "/" moves to the first filter, "g" and a letter open a page, "?" shows all keys. */
+function useShortcuts(help) {
   useEffect(() => {
+    let pending = 0;
     const press = (event) => {
-      if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-      const filter = document.querySelector('.filters input, .filters select');
+      if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
+      if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== 'checkbox') return;
+      if (Date.now() - pending < 1500) {
+        pending = 0;
+        const page = Object.keys(PAGES).find((each) => PAGES[each][2] === event.key);
+        if (page) {
+          event.preventDefault();
+          go(page, {});
+          return;
+        }
+      }
+      if (event.key === 'g') pending = Date.now();
+      if (event.key === '?') help();
+      const filter = event.key === '/' && document.querySelector('.filters input, .filters select');
       if (filter) {
         event.preventDefault();
         filter.focus();
@@ -75,21 +110,46 @@ function useShortcuts() {
   }, []);
 }
 
+function Help({ onClose }) {
+  return html`
+    <${Dialog} title="Keyboard shortcuts" onClose=${onClose}>${(close) => html`
+      <dl class="keys">
+        <div><dt><kbd>/</kbd></dt><dd>First filter</dd></div>
+        <div><dt><kbd>↑</kbd> <kbd>↓</kbd></dt><dd>Previous or next row of a table</dd></div>
+        <div><dt><kbd>Esc</kbd></dt><dd>Close a dialog</dd></div>
+        ${Object.entries(PAGES).map(([page, [name, , key]]) => html`<div key=${page}><dt><kbd>g</kbd> <kbd>${key}</kbd></dt><dd>${name}</dd></div>`)}
+      </dl>
+      <div class="buttons"><button type="button" onClick=${close}>Close</button></div>`}<//>`;
+}
+
 function App() {
   const route = useRoute();
+  const name = MOVED[route.page] || route.page;
   const [session, setSession] = useState(null);
   const [error, setError] = useState(null);
-  useShortcuts();
+  const [help, setHelp] = useState(false);
+  const main = useRef(null);
+  const visited = useRef(false);
+  useShortcuts(() => setHelp(true));
   useEffect(() => {
     const controller = new AbortController();
     loadSession(controller.signal).then(setSession, setError);
     return () => controller.abort();
   }, []);
-  const [title, Page] = PAGES[route.page] || ['Unknown page', null];
+  const [title, Page] = PAGES[name] || ['Unknown page', null];
   useEffect(() => {
     const subject = route.params.id ? `${route.params.id} · ${title}` : title;
     document.title = session ? `${subject} · ${session.cluster}` : 'Forge Cluster';
   }, [route, session]);
+  useEffect(() => {
+    // Readers of the screen continue with the new page.
+    if (visited.current) main.current.focus({ preventScroll: true });
+    visited.current = true;
+    // On small screens the pages are a row that scrolls.
+    const here = document.querySelector('nav [aria-current]');
+    const nav = here && here.closest('nav');
+    if (nav && nav.scrollWidth > nav.clientWidth) nav.scrollLeft = here.offsetLeft - nav.offsetLeft - 16;
+  }, [name, route.params.id]);
   return html`
     <a class="skip" href="#content">Skip to content</a>
     <header>
@@ -97,20 +157,28 @@ function App() {
       ${session && html`<strong class="cluster" title=${`Served by node ${session.node.name}, version ${session.version}`}>${session.cluster}</strong>`}
       <span class="space"></span>
       ${session && session.user && html`<span class="user">${session.user}</span>`}
+      <${TimeChoice} />
       <${ThemeSwitch} />
+      <button type="button" class="plain keyboard" aria-label="Keyboard shortcuts" title="Keyboard shortcuts" onClick=${() => setHelp(true)}>?</button>
     </header>
     <nav aria-label="Pages">
-      ${Object.entries(PAGES).map(([page, [name]]) => html`
-        <${Link} key=${page} page=${page} aria-current=${page === route.page ? 'page' : undefined}>${name}<//>`)}
+      ${GROUPS.map(([group, pages]) => html`
+        <div role="group" aria-label=${group} key=${group}>
+          <span class="group" aria-hidden="true">${group}</span>
+          ${pages.map((page) => html`<${Link} key=${page} page=${page} aria-current=${page === name ? 'page' : undefined}>${PAGES[page][0]}<//>`)}
+        </div>`)}
     </nav>
-    <main id="content" tabindex="-1">
+    <main id="content" tabindex="-1" ref=${main}>
       <${Banner} />
       ${session && session.readOnly && html`<div class="banner calm" id="read-only" role="note">${session.readOnly}</div>`}
       ${session && !session.readOnly && !session.permissions.includes('values') && html`<div class="banner calm" role="note">Values are hidden: you lack the permission to see them.</div>`}
-      ${session && Page && html`<${Page} key=${route.page} params=${route.params} session=${session} />`}
+      ${session && Page && html`<${Page} key=${name} params=${route.params} session=${session} />`}
       ${session && !Page && html`<h1>Unknown page</h1><p class="state">There is no page “${route.page}”.</p>`}
       ${!session && (error ? html`<h1>${title}</h1><${ErrorBox} error=${error} />` : html`<${Loading} />`)}
-    </main>`;
+    </main>
+    <${DialogHost} />
+    <${Toast} />
+    ${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;
 }
 
 const root = document.getElementById('app');

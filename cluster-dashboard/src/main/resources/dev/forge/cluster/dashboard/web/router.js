@@ -24,9 +24,12 @@ export function href(page, params = {}) {
 
 export function go(page, params, { replace = false } = {}) {
   const target = href(page, params);
+  const before = current();
   if (replace) history.replaceState(null, '', target);
   else history.pushState(null, '', target);
   for (const listener of listeners) listener();
+  const after = current();
+  if (before.page !== after.page || before.params.id !== after.params.id) scrollTo(0, 0);
 }
 
 export function useRoute() {

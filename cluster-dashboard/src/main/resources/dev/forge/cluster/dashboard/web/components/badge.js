@@ -2,14 +2,14 @@ import { html } from '../html.js';
 
 const KINDS = {
   good: ['completed', 'succeeded', 'active', 'running', 'ran', 'success', 'compensated'],
-  busy: ['claimed', 'started', 'open', 'joining', 'retrying', 'compensating', 'cancelling'],
-  bad: ['failed', 'abandoned', 'dead', 'error', 'compensation-failed', 'timed-out', 'node-lost', 'missed'],
-  warn: ['paused', 'stale', 'draining', 'unknown', 'skipped', 'stranded', 'waiting-for-code'],
+  busy: ['claimed', 'started', 'open', 'joining', 'retrying', 'compensating', 'cancelling', 'waiting'],
+  bad: ['failed', 'abandoned', 'dead', 'error', 'compensation-failed', 'timed-out', 'node-lost', 'missed', 'blocked-missing-version', 'blocked-signature-mismatch'],
+  warn: ['paused', 'stale', 'draining', 'unknown', 'skipped', 'stranded', 'retired-unresumable'],
 };
 
 /** A status in words; the colour only repeats it. */
-export function Badge({ status }) {
+export function Badge({ status, kind: given }) {
   const text = String(status ?? 'unknown').toLowerCase().replaceAll('_', '-');
-  const kind = Object.keys(KINDS).find((name) => KINDS[name].includes(text)) || 'calm';
+  const kind = given || Object.keys(KINDS).find((name) => KINDS[name].includes(text)) || 'calm';
   return html`<span class=${`badge ${kind}`}>${text.replaceAll('-', ' ')}</span>`;
 }

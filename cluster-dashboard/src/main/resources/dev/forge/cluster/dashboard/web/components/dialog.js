@@ -1,69 +1,177 @@
 import { useEffect, useRef, useState } from '../vendor/preact-hooks.js';
 import { change } from '../api.js';
 import { html } from '../html.js';
+import { say } from './toast.js';
+import { count, number } from './value.js';
+
+const CALL = 1000;
+
+/** A modal dialog; Esc and the button close it. */
+export function Dialog({ title, onClose, children, wide }) {
+  const dialog = useRef(null);
+  useEffect(() => {
+    const opener = document.activeElement;
+    dialog.current.showModal();
+    return () => opener && opener.isConnected && opener.focus && opener.focus();
+  }, []);
+  return html`
+    <dialog ref=${dialog} class=${wide ? 'wide' : ''} aria-labelledby="dialog-title" onClose=${onClose}>
+      <h2 id="dialog-title">${title}</h2>
+      ${children(() => dialog.current && dialog.current.close())}
+    </dialog>`;
+}
+
+/** Returns why a value of a field cannot be sent, or null. */
+function problem(field, value) {
+  const text = value.trim();
+  if (!text) return field.required ? `${field.label} is required.` : null;
+  if (field.type === 'number' && !(Number.isInteger(Number(text)) && Number(text) >= (field.min ?? 1))) return `${field.label} must be a whole number of at least ${field.min ?? 1}.`;
+  if (field.type === 'datetime-local' && Number.isNaN(new Date(text).getTime())) return `${field.label} is not a time.`;
+  if (field.type === 'json') {
+    try {
+      JSON.parse(text);
+    } catch (e) {
+      return `${field.label} is not valid JSON: ${e.message}`;
+    }
+    if (text.includes('******')) return `${field.label} contains masked values (******). Replace them with the real ones.`;
+  }
+  return null;
+}
+
+function Field({ field, value, error, onInput, disabled }) {
+  const id = `dialog-${field.name}`;
+  const attributes = { id, value, disabled, 'aria-invalid': error ? 'true' : undefined, 'aria-describedby': error ? `${id}-error` : field.help ? `${id}-help` : undefined, onInput: (event) => onInput(event.target.value) };
+  return html`
+    <div class="dialog-field">
+      <label for=${id}>${field.label}${field.required ? '' : ' (optional)'}</label>
+      ${field.type === 'json'
+        ? html`<textarea ...${attributes} rows=${Math.min(18, Math.max(4, value.split('\n').length))} spellcheck="false" autocomplete="off"></textarea>`
+        : html`<input ...${attributes} type=${field.type === 'number' ? 'text' : field.type || 'text'} inputmode=${field.type === 'number' ? 'numeric' : undefined}
+            step=${field.type === 'datetime-local' ? '1' : undefined} maxlength=${field.max ?? 500} placeholder=${field.placeholder} autocomplete="off" />`}
+      ${field.help && html`<p class="help" id=${`${id}-help`}>${field.help}</p>`}
+      ${error && html`<p class="invalid" id=${`${id}-error`}>${error}</p>`}
+    </div>`;
+}
 
 /**
  * Asks before something is changed.
  *
- * action: { title, text, confirm, danger, resource, body, preview }. With preview the server first counts what the change would reach.
+ * action: { title, text, confirm, danger, resource, body, fields, bulk, selected, done }. A dangerous action needs a reason. The body
+ * is an object, or a function of the values of the fields. A bulk action is counted first, and then made in calls of 1,000 jobs.
+ * `done` is a text, or a function of the result, that the user gets to see; `after` replaces the usual reading afterwards.
  */
 export function Confirm({ action, onClose, onDone }) {
-  const dialog = useRef(null);
-  const [reason, setReason] = useState('');
+  const fields = [...(action.fields || []).filter(Boolean), { name: 'reason', label: 'Reason', required: Boolean(action.danger) }];
+  const [values, setValues] = useState(() => Object.fromEntries(fields.map((field) => [field.name, field.value ?? ''])));
+  const [invalid, setInvalid] = useState({});
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(null);
   const [preview, setPreview] = useState(null);
+  const [progress, setProgress] = useState(null);
+  const stopped = useRef(false);
+  const alive = useRef(true);
+  const bodyOf = () => (typeof action.body === 'function' ? action.body(values) : action.body);
   useEffect(() => {
-    dialog.current.showModal();
-    if (action.preview) {
-      change(action.resource, { ...action.body, preview: true }).then(setPreview, setError);
-    }
+    if (action.bulk) change(action.resource, { ...bodyOf(), limit: CALL, preview: true }).then(setPreview, setError);
+    return () => {
+      alive.current = false;
+    };
   }, []);
+  const finish = (result) => {
+    const text = typeof action.done === 'function' ? action.done(result, values) : action.done;
+    if (text) say(text);
+    onDone(result);
+  };
+  const changeMany = async (body) => {
+    let after;
+    let changed = 0;
+    try {
+      do {
+        const result = await change(action.resource, { ...body, limit: CALL, after });
+        changed += result.changed;
+        after = result.next;
+        setProgress(changed);
+      } while (after && !stopped.current && alive.current);
+    } catch (e) {
+      e.message = `${e.message} ${changed ? `${count(changed, 'job was', 'jobs were')} changed before.` : 'No job was changed.'}`;
+      throw e;
+    }
+    finish({ changed, stopped: Boolean(after) });
+  };
   const confirm = async (event) => {
     event.preventDefault();
+    const problems = Object.fromEntries(fields.map((field) => [field.name, problem(field, values[field.name])]).filter(([, text]) => text));
+    setInvalid(problems);
+    const first = fields.find((field) => problems[field.name]);
+    if (first) {
+      document.getElementById(`dialog-${first.name}`).focus();
+      return;
+    }
     setBusy(true);
     setError(null);
+    const body = { ...bodyOf(), reason: values.reason.trim() || undefined };
     try {
-      const result = await change(action.resource, { ...action.body, reason: reason.trim() || null });
-      onDone(result);
+      if (action.bulk) await changeMany(body);
+      else finish(await change(action.resource, body));
     } catch (e) {
-      setError(e);
+      if (e.code === 'reason-required') setInvalid({ reason: e.message });
+      else setError(e);
       setBusy(false);
+      setProgress(null);
     }
   };
-  const ready = !action.preview || (preview && preview.matched > 0);
+  const ready = !action.bulk || (preview && (preview.matched > 0 || preview.next));
+  const running = progress !== null;
   return html`
-    <dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${onClose}>
-      <form onSubmit=${confirm}>
-        <h2 id="dialog-title">${action.title}</h2>
+    <${Dialog} title=${action.title} onClose=${onClose} wide=${fields.some((field) => field.type === 'json')}>${(close) => html`
+      <form onSubmit=${confirm} noValidate>
         <p>${action.text}</p>
-        ${action.preview && html`<p class="preview" role="status">${previewText(preview)}</p>`}
-        <label for="dialog-reason">Reason (optional)</label>
-        <input id="dialog-reason" value=${reason} maxlength="500" autocomplete="off" onInput=${(event) => setReason(event.target.value)} />
+        ${action.bulk && html`<p class="preview" role="status">${running ? `${number(progress)} changed so far…` : error && !preview ? 'The jobs could not be counted.' : previewText(preview, action.selected)}</p>`}
+        ${fields.map((field) => html`<${Field} key=${field.name} field=${field} value=${values[field.name]} error=${invalid[field.name]} disabled=${busy}
+          onInput=${(value) => setValues((old) => ({ ...old, [field.name]: value }))} />`)}
         ${error && html`<p class="state error" role="alert">${error.message}</p>`}
         <div class="buttons">
-          <button type="button" onClick=${() => dialog.current.close()}>Close</button>
-          <button type="submit" class=${action.danger ? 'primary danger' : 'primary'} disabled=${busy || !ready}>${action.confirm}</button>
+          ${running
+            ? html`<button type="button" onClick=${() => { stopped.current = true; }}>Stop</button>`
+            : html`<button type="button" onClick=${close}>Close</button>`}
+          <button type="submit" class=${action.danger ? 'primary danger' : 'primary'} disabled=${busy || !ready}>${busy ? 'Working…' : action.confirm}</button>
         </div>
-      </form>
-    </dialog>`;
+      </form>`}<//>`;
 }
 
-function previewText(preview) {
+function previewText(preview, selected) {
   if (!preview) return 'Counting…';
-  return `${preview.matched} ${preview.matched === 1 ? 'job matches' : 'jobs match'}${preview.next ? ', and there may be more: one call changes only these' : ''}.`;
+  const { matched, next } = preview;
+  if (!matched && next) return `None of the first ${number(preview.examined)} jobs match; later ones may.`;
+  if (!matched) return 'No job matches in a status in which this is possible.';
+  if (selected && matched < selected) return `${number(matched)} of ${number(selected)} selected jobs match; the others are in another status.`;
+  return next ? `${number(matched)} or more jobs match. They are changed 1,000 at a time.` : `${count(matched, 'job matches', 'jobs match')}.`;
+}
+
+export const mayChange = (session) => !session.readOnly && session.permissions.includes('operate');
+
+let ask = () => {};
+
+/** The dialog of all actions. It is outside of the pages: a table that is read again does not close it. */
+export function DialogHost() {
+  const [open, setOpen] = useState(null);
+  useEffect(() => {
+    const close = () => setOpen(null);
+    ask = setOpen;
+    addEventListener('popstate', close);
+    return () => removeEventListener('popstate', close);
+  }, []);
+  return open && html`<${Confirm} key=${open.id} action=${open.action} onClose=${() => setOpen(null)}
+    onDone=${(result) => { setOpen(null); (open.action.after || open.onDone)(result); }} />`;
 }
 
 /** Buttons that open the dialog; nothing without the permission to change states. */
-export function Actions({ session, actions, onDone }) {
-  const [open, setOpen] = useState(null);
-  if (session.readOnly || !session.permissions.includes('operate')) return null;
+export function Actions({ session, actions, onDone = () => {} }) {
+  if (!mayChange(session)) return null;
   return html`
     <span class="actions">
       ${actions.filter(Boolean).map((action) => html`
-        <button type="button" class=${action.danger ? 'danger' : ''} key=${action.confirm} onClick=${() => setOpen(action)}
-          aria-label=${action.label || action.title}>${action.confirm}</button>`)}
-      ${open && html`<${Confirm} action=${open} onClose=${() => setOpen(null)}
-        onDone=${(result) => { setOpen(null); onDone(result); }} />`}
+        <button type="button" class=${action.danger ? 'danger' : ''} key=${action.confirm} disabled=${action.disabled} aria-label=${action.title}
+          aria-haspopup="dialog" onClick=${() => ask({ id: Date.now(), action, onDone })}>${action.button || action.confirm}</button>`)}
     </span>`;
 }

@@ -1,19 +1,26 @@
 import { html } from '../html.js';
 
+/** Errors that a banner reports for the whole page. */
+const GENERAL = ['unauthenticated', 'down'];
+
 export function Loading() {
   return html`<p class="state" role="status">Loading…</p>`;
 }
 
 export function Empty({ children }) {
-  return html`<p class="state">${children}</p>`;
+  return html`<p class="state empty">${children}</p>`;
 }
 
-export function ErrorBox({ error }) {
-  return html`<p class="state error" role="alert">${error.message}</p>`;
+export function ErrorBox({ error, stale, path }) {
+  // A refused or unknown parameter explains itself.
+  const what = path && !(error.status >= 400 && error.status < 500) ? `Could not load ${path.replaceAll(/[-/]/g, ' ')}: ` : '';
+  return html`<p class="state error" role="alert">${what}${error.message}${stale ? ' The data below are those of the last success.' : ''}</p>`;
 }
 
-/** Shows what a resource delivers, or why it delivers nothing. */
+/** Shows the content of a resource, or why there is none. Content stays when a later read fails. */
 export function Resource({ of, children }) {
-  if (of.data) return children(of.data);
-  return of.error ? html`<${ErrorBox} error=${of.error} />` : html`<${Loading} />`;
+  if (!of.data) return of.error ? html`<${ErrorBox} error=${of.error} path=${of.path} />` : html`<${Loading} />`;
+  return html`
+    ${of.error && !GENERAL.includes(of.error.code) && html`<${ErrorBox} error=${of.error} path=${of.path} stale />`}
+    <div class=${of.stale ? 'stale' : undefined}>${children(of.data)}</div>`;
 }

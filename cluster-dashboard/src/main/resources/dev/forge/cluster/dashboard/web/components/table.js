@@ -1,32 +1,69 @@
+import { go } from '../router.js';
 import { html } from '../html.js';
 import { Empty } from './states.js';
 
-/** Arrow keys move between the links of rows. */
+/** Arrow keys move between rows, from link to link or from checkbox to checkbox. */
 function move(event) {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  if (!step || event.target.tagName !== 'A') return;
-  const links = [...event.currentTarget.querySelectorAll('tbody tr')].map((row) => row.querySelector('a')).filter(Boolean);
-  const row = event.target.closest('tr');
-  const index = links.findIndex((link) => link.closest('tr') === row) + step;
-  if (links[index]) {
+  const kind = event.target.tagName === 'A' ? 'a' : event.target.type === 'checkbox' ? 'input[type=checkbox]' : null;
+  const row = event.target.closest('tbody tr');
+  if (!step || !kind || !row) return;
+  const targets = [...event.currentTarget.querySelectorAll('tbody tr')].map((each) => each.querySelector(kind)).filter(Boolean);
+  const index = targets.findIndex((target) => target.closest('tr') === row) + step;
+  if (targets[index]) {
     event.preventDefault();
-    links[index].focus();
+    targets[index].focus();
   }
 }
 
+const keyOf = (column) => column.title.toLowerCase().replaceAll(' ', '-');
+
+function compare(a, b) {
+  const missing = (value) => value === null || value === undefined || value === '';
+  if (missing(a) || missing(b)) return missing(a) - missing(b);
+  return typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b), 'en', { numeric: true });
+}
+
+function sorted(rows, columns, sort) {
+  const descending = sort.startsWith('-');
+  const column = columns.find((each) => each.by && keyOf(each) === sort.replace('-', ''));
+  if (!column) return rows;
+  return [...rows].sort((a, b) => {
+    const [x, y] = [column.by(a), column.by(b)];
+    const absent = (value) => value === null || value === undefined || value === '';
+    return absent(x) || absent(y) || !descending ? compare(x, y) : -compare(x, y);
+  });
+}
+
+function Head({ column, order }) {
+  if (!order || !column.by) return html`<th scope="col" class=${column.class}>${column.head || column.title}</th>`;
+  const key = keyOf(column);
+  const current = order.params.sort || '';
+  const state = current === key ? 'ascending' : current === `-${key}` ? 'descending' : 'none';
+  const first = column.class === 'num' ? [`-${key}`, key] : [key, `-${key}`];
+  const next = current === first[0] ? first[1] : current === first[1] ? '' : first[0];
+  return html`
+    <th scope="col" class=${column.class} aria-sort=${state}>
+      <button type="button" class="sort" onClick=${() => go(order.page, { ...order.params, sort: next }, { replace: true })}>
+        ${column.title}<span aria-hidden="true">${{ ascending: '▲', descending: '▼', none: '' }[state]}</span></button>
+    </th>`;
+}
+
 /**
- * A table. Columns have a title, a cell function and optionally the class of their cells; `num` aligns to the right.
+ * A table. Columns have a title, a cell function, optionally the class of their cells (`num` aligns to the right), a head instead of
+ * the title, and `by`, the value that sorts. order: { page, params } keeps the order in the address.
  */
-export function Table({ label, columns, rows, rowKey, empty = 'Nothing here.' }) {
+export function Table({ label, columns, rows, rowKey, rowClass, order, empty = 'Nothing here.' }) {
+  const shown = columns.filter(Boolean);
   if (!rows.length) return html`<${Empty}>${empty}<//>`;
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label=${label}>
       <table onKeyDown=${move}>
         <caption class="hidden">${label}</caption>
-        <thead><tr>${columns.map((column) => html`<th scope="col" class=${column.class}>${column.title}</th>`)}</tr></thead>
+        <thead><tr>${shown.map((column) => html`<${Head} key=${column.title} column=${column} order=${order} />`)}</tr></thead>
         <tbody>
-          ${rows.map((row) => html`
-            <tr key=${rowKey(row)}>${columns.map((column) => html`<td class=${column.class}>${column.cell(row)}</td>`)}</tr>`)}
+          ${(order && order.params.sort ? sorted(rows, shown, order.params.sort) : rows).map((row) => html`
+            <tr key=${rowKey(row)} class=${rowClass && rowClass(row)}>${shown.map((column) => html`<td class=${column.class}>${column.cell(row)}</td>`)}</tr>`)}
         </tbody>
       </table>
     </div>`;

@@ -8,7 +8,7 @@ export function Timeline({ entries }) {
     <ol class="timeline">
       ${known.map((entry) => html`
         <li class=${entry.kind || ''}>
-          <span class="what">${entry.label}</span> <${Time} at=${entry.at} />
+          <span class="what">${entry.label}</span> <${Time} at=${entry.at} full />
           ${entry.detail && html`<div class="detail">${entry.detail}</div>`}
         </li>`)}
     </ol>`;

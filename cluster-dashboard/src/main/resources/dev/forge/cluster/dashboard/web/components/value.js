@@ -1,27 +1,108 @@
+import { useEffect, useState } from '../vendor/preact-hooks.js';
 import { html } from '../html.js';
+import { Link } from '../router.js';
+
+const FORMAT = new Intl.NumberFormat('en-US');
+const SHORT = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3 });
+
+/** Returns a number with separators. */
+export function number(value) {
+  return value === null || value === undefined ? '–' : FORMAT.format(value);
+}
+
+/** Returns a number with three significant digits if it is small. */
+export function rate(value) {
+  return value === null || value === undefined ? '–' : Math.abs(value) >= 100 ? FORMAT.format(Math.round(value)) : SHORT.format(value);
+}
+
+/** Returns a share as percentage; small shares are not rounded to none. */
+export function percent(share) {
+  if (share === null || share === undefined) return '–';
+  const value = share * 100;
+  return value > 0 && value < 1 ? '< 1 %' : `${Math.round(value)} %`;
+}
+
+/** Returns a count with the noun in the right number. */
+export function count(value, noun, plural = `${noun}s`) {
+  return `${number(value)} ${value === 1 ? noun : plural}`;
+}
+
+/** Returns a value of the application as text. */
+export function text(value) {
+  return typeof value === 'object' && value !== null ? JSON.stringify(value, null, 2) : String(value);
+}
+
+const isLong = (of) => typeof of === 'object' || String(of).includes('\n') || String(of).length > 120;
 
 /** A value of the application, as text. */
 export function Value({ of }) {
   if (of === null || of === undefined) return html`<span class="muted">–</span>`;
-  if (typeof of === 'object') return html`<pre tabindex="0">${JSON.stringify(of, null, 2)}</pre>`;
-  const text = String(of);
-  return text.includes('\n') || text.length > 120 ? html`<pre tabindex="0">${text}</pre>` : html`<code>${text}</code>`;
+  return isLong(of) ? html`<pre tabindex="0">${text(of)}</pre>` : html`<code>${text(of)}</code>`;
+}
+
+/** The first line of a value, which unfolds. */
+export function Folded({ of }) {
+  if (of === null || of === undefined) return html`<span class="muted">–</span>`;
+  if (!isLong(of)) return html`<${Value} of=${of} />`;
+  const all = text(of);
+  const first = all.split('\n', 1)[0];
+  return html`<details class="folded"><summary><code>${first.length > 160 ? `${first.slice(0, 160)}…` : first}</code></summary><pre tabindex="0">${all}</pre></details>`;
+}
+
+async function copy(content) {
+  try {
+    await navigator.clipboard.writeText(content);
+  } catch (e) {
+    // Without TLS there is no clipboard object.
+    const area = document.createElement('textarea');
+    area.value = content;
+    document.body.append(area);
+    area.select();
+    document.execCommand('copy');
+    area.remove();
+  }
+}
+
+export function Copy({ of, label }) {
+  const [done, setDone] = useState(false);
+  useEffect(() => {
+    const timer = done && setTimeout(() => setDone(false), 2000);
+    return () => clearTimeout(timer);
+  }, [done]);
+  return html`<button type="button" class="plain small" aria-label=${`Copy ${label}`} onClick=${() => copy(text(of)).then(() => setDone(true))}>${done ? 'Copied' : 'Copy'}</button>`;
 }
 
 /** A list of names and contents; entries without content are left out. */
 export function Facts({ entries }) {
   return html`
     <dl class="facts">
-      ${entries.filter((entry) => entry && entry[1] !== null && entry[1] !== undefined && entry[1] !== '').map(([name, content]) => html`
+      ${entries.filter((entry) => entry && entry[1] !== null && entry[1] !== undefined && entry[1] !== '' && entry[1] !== false).map(([name, content]) => html`
         <div><dt>${name}</dt><dd>${content}</dd></div>`)}
     </dl>`;
 }
 
-/** The beginning of an id, with all of it as title. */
+/** An id that fits into a table: its last digits, which are random. */
 export function Id({ of }) {
-  return of ? html`<code title=${of}>${String(of).slice(0, 8)}</code>` : html`<span class="muted">–</span>`;
+  return of ? html`<code class="id" title=${of}>${String(of).slice(-12)}</code>` : html`<span class="muted">–</span>`;
 }
 
-export function Section({ title, children }) {
-  return html`<section><h2>${title}</h2>${children}</section>`;
+/** A link to the page of a thing with an id. */
+export function IdLink({ page, of, label }) {
+  return of ? html`<${Link} page=${page} params=${{ id: of }} aria-label=${`${label} ${of}`}><${Id} of=${of} /><//>` : html`<span class="muted">–</span>`;
+}
+
+export function Section({ title, aside, children }) {
+  return html`<section><div class="section-head"><h2>${title}</h2>${aside}</div>${children}</section>`;
+}
+
+/** A section with a value that can be folded and copied. */
+export function ValueSection({ title, of, canCopy, kind }) {
+  return html`
+    <section class=${kind}>
+      <details class="fold" open>
+        <summary><h2>${title}</h2></summary>
+        ${canCopy && html`<${Copy} of=${of} label=${title.toLowerCase()} />`}
+        <${Value} of=${of} />
+      </details>
+    </section>`;
 }

@@ -1,57 +1,78 @@
 import { useResource } from '../api.js';
-import { Link } from '../router.js';
+import { Link, go } from '../router.js';
 import { html } from '../html.js';
 import { Actions } from '../components/dialog.js';
 import { Badge } from '../components/badge.js';
-import { Facts, Id, Section } from '../components/value.js';
+import { Bar, Stack } from '../components/bar.js';
+import { Facts, IdLink, Section, Value, number, percent } from '../components/value.js';
 import { Resource } from '../components/states.js';
 import { Table } from '../components/table.js';
-import { Time } from '../components/time.js';
+import { Time, duration } from '../components/time.js';
 import { Timeline } from '../components/timeline.js';
 
+const PAGE = 50;
+const ended = (batch) => batch.jobs - batch.remaining;
+const remaining = (batch) => (batch.exact ? number(batch.remaining) : `${number(batch.remaining)} or more`);
+
 export function Batches({ params, session }) {
-  return params.id ? html`<${Batch} id=${params.id} session=${session} />` : html`<${List} />`;
+  return params.id ? html`<${Batch} key=${params.id} id=${params.id} session=${session} />` : html`<${List} params=${params} />`;
 }
 
-function List() {
-  const batches = useResource('batches', { limit: 100 });
+function List({ params }) {
+  const batches = useResource('batches', { limit: PAGE, after: params.after }, { keep: true });
   return html`
     <h1>Batches</h1>
     <${Resource} of=${batches}>${(data) => html`
-      <${Table} label="Batches" rows=${data.batches} rowKey=${(batch) => batch.id} empty="There are no batches."
+      <${Table} label="Batches" rows=${data.batches} rowKey=${(batch) => batch.id} empty="There are no batches. A batch appears here when the application begins one."
         columns=${[
-          { title: 'Id', cell: (batch) => html`<${Link} page="batches" params=${{ id: batch.id }} aria-label=${`Batch ${batch.id}`}><${Id} of=${batch.id} /><//>` },
-          { title: 'Name', cell: (batch) => String(batch.name ?? '') },
+          { title: 'Id', cell: (batch) => html`<${IdLink} page="batches" of=${batch.id} label="Batch" />` },
+          { title: 'Name', class: 'name', cell: (batch) => (batch.name === undefined ? html`<span class="muted">–</span>` : String(batch.name)) },
           { title: 'Status', cell: (batch) => html`<${Badge} status=${batch.status} />` },
-          { title: 'Jobs', class: 'num', cell: (batch) => batch.jobs },
-          { title: 'Completed', class: 'num', cell: (batch) => batch.completed },
-          { title: 'Failed', class: 'num', cell: (batch) => batch.failed },
-          { title: 'Remaining', class: 'num', cell: (batch) => batch.remaining },
+          { title: 'Progress', cell: (batch) => html`<${Bar} share=${batch.jobs ? ended(batch) / batch.jobs : 0} kind=${batch.failed ? 'warn' : 'good'} text=${batch.jobs ? percent(Math.floor((ended(batch) / batch.jobs) * 100) / 100) : '–'} />` },
+          { title: 'Jobs', class: 'num', cell: (batch) => number(batch.jobs) },
+          { title: 'Completed', class: 'num', cell: (batch) => number(batch.completed) },
+          { title: 'Failed', class: 'num', cell: (batch) => number(batch.failed) },
+          { title: 'Cancelled', class: 'num', cell: (batch) => number(batch.cancelled) },
+          { title: 'Remaining', class: 'num', cell: (batch) => `${number(batch.remaining)}${batch.exact ? '' : '+'}` },
           { title: 'Created', cell: (batch) => html`<${Time} at=${batch.createdAt} />` },
           { title: 'Ended', cell: (batch) => html`<${Time} at=${batch.endedAt} />` },
-        ]} />`}<//>`;
+        ]} />
+      <div class="pager">
+        <span class="muted">${number(data.batches.length)} shown, the newest first</span><span class="space"></span>
+        ${params.after && html`<button type="button" onClick=${() => go('batches', { ...params, after: '' })}>First page</button>`}
+        ${data.batches.length === PAGE && html`<button type="button" id="next-page" onClick=${() => go('batches', { ...params, after: data.batches[PAGE - 1].id })}>Next page</button>`}
+      </div>`}<//>`;
 }
 
 function Batch({ id, session }) {
   const found = useResource('batches', { id });
-  const job = (callback) => callback && html`<${Link} page="jobs" params=${{ id: callback }}><${Id} of=${callback} /><//>`;
+  const job = (callback) => callback && html`<${IdLink} page="jobs" of=${callback} label="Job" />`;
+  const jobs = (text, status) => html`<${Link} page="jobs" params=${{ batch: id, status }}>${text}<//>`;
   return html`
     <p class="crumbs"><${Link} page="batches">Batches<//> / <code>${id}</code></p>
     <${Resource} of=${found}>${(batch) => html`
       <div class="headline">
         <h1>${String(batch.name ?? 'Batch')} <${Badge} status=${batch.status} /></h1>
         <${Actions} session=${session} onDone=${found.refresh} actions=${[
-          batch.status === 'open' && { title: `Close batch ${id}`, text: 'No further jobs can be added.', confirm: 'Close batch', resource: 'batches', body: { id, state: 'closed' } },
-          batch.failed > 0 && { title: `Retry failed jobs of batch ${id}`, text: 'All failed jobs of the batch become due again.', confirm: 'Retry failed', resource: 'batches', body: { id, state: 'retry' } },
-          ['open', 'running', 'failed'].includes(batch.status) && { title: `Cancel batch ${id}`, text: 'All unfinished jobs of the batch are cancelled.', confirm: 'Cancel batch', danger: true, resource: 'batches', body: { id, state: 'cancelled' } },
+          batch.failed > 0 && { title: `Retry failed jobs of batch ${id}`, text: 'All failed jobs of the batch become due again.', button: 'Retry failed jobs', confirm: 'Retry failed jobs', resource: 'batches', body: { id, state: 'retry' }, done: 'The failed jobs become due again.' },
+          batch.status === 'open' && { title: `Close batch ${id}`, text: 'No further jobs can be added.', confirm: 'Close batch', resource: 'batches', body: { id, state: 'closed' }, done: 'The batch is closed.' },
+          ['open', 'running', 'failed'].includes(batch.status) && !batch.endedAt && { title: `Cancel batch ${id}`, text: 'All unfinished jobs of the batch are cancelled.', confirm: 'Cancel batch', danger: true, resource: 'batches', body: { id, state: 'cancelled' }, done: 'The batch is being cancelled.' },
         ]} />
       </div>
+      <p class="links">${jobs('All jobs')}${batch.failed > 0 && jobs('Failed jobs', 'failed')}${batch.remaining > 0 && jobs('Pending jobs', 'pending')}${batch.remaining > 0 && jobs('Running jobs', 'running')}</p>
+      <${Section} title="Progress" aside=${html`<span class="muted">${number(ended(batch))} of ${number(batch.jobs)} jobs have ended</span>`}>
+        <${Stack} label="Ended jobs" total=${batch.jobs} parts=${[
+          { label: 'completed', count: batch.completed, kind: 'good' }, { label: 'failed', count: batch.failed, kind: 'bad' },
+          { label: 'cancelled', count: batch.cancelled, kind: 'calm' }, { label: 'remaining', count: batch.remaining, text: remaining(batch), kind: 'rest', rest: true },
+        ]} />
+        ${!batch.exact && html`<p class="note">There are too many jobs to count all of them.</p>`}
+      <//>
       <div class="columns">
         <${Section} title="Facts">
           <${Facts} entries=${[
-            ['Jobs', batch.jobs], ['Completed', batch.completed], ['Failed', batch.failed], ['Cancelled', batch.cancelled],
-            ['Remaining', batch.exact ? batch.remaining : `${batch.remaining} or more`],
-            ['Part of', batch.parent && html`<${Link} page="batches" params=${{ id: batch.parent }}><${Id} of=${batch.parent} /><//>`],
+            ['Jobs', number(batch.jobs)], ['Took', batch.endedAt && duration(new Date(batch.endedAt) - new Date(batch.createdAt))],
+            ['Name', batch.name !== undefined && html`<${Value} of=${batch.name} />`],
+            ['Part of', batch.parent && html`<${IdLink} page="batches" of=${batch.parent} label="Batch" />`],
             ['On failure', job(batch.onFailure)], ['On end', job(batch.onEnd)], ['On success', job(batch.onSuccess)],
           ]} />
         <//>

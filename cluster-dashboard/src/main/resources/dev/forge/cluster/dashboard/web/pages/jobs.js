@@ -1,153 +1,141 @@
-import { useResource } from '../api.js';
+import { useEffect, useRef, useState } from '../vendor/preact-hooks.js';
+import { now, useResource } from '../api.js';
 import { Link, go } from '../router.js';
 import { html } from '../html.js';
-import { Actions } from '../components/dialog.js';
+import { Actions, mayChange } from '../components/dialog.js';
 import { Badge } from '../components/badge.js';
-import { Facts, Id, Section, Value } from '../components/value.js';
-import { Filters } from '../components/filters.js';
-import { Empty, Resource } from '../components/states.js';
+import { Filters, toInstant, toLocal } from '../components/filters.js';
+import { Id, IdLink, count, number } from '../components/value.js';
+import { Resource } from '../components/states.js';
 import { Table } from '../components/table.js';
-import { Time, duration } from '../components/time.js';
-import { Timeline } from '../components/timeline.js';
+import { Elapsed, Time, duration } from '../components/time.js';
+import { Job } from './job.js';
 
+const PAGE = 50;
+const MOST = 1000;
 const STATUSES = ['pending', 'claimed', 'running', 'completed', 'failed', 'cancelled', 'abandoned'];
-const UNFINISHED = ['pending', 'claimed', 'running'];
-const FILTERS = ['name', 'status', 'tag', 'group', 'key', 'metadata', 'error', 'createdFrom', 'createdBefore', 'finishedFrom', 'finishedBefore'];
-
-function fields(session) {
-  const values = session.permissions.includes('values');
-  return [
-    { name: 'name', label: 'Name' },
-    { name: 'status', label: 'Status', options: STATUSES },
-    { name: 'tag', label: 'Tag' },
-    values && { name: 'group', label: 'Group' },
-    values && { name: 'key', label: 'Unique key' },
-    values && { name: 'metadata', label: 'Metadata', placeholder: 'key=value' },
-    values && { name: 'error', label: 'Error contains' },
-    { name: 'createdFrom', label: 'Created from', placeholder: '2026-01-31T12:00:00Z' },
-    { name: 'createdBefore', label: 'Created before', placeholder: '2026-01-31T12:00:00Z' },
-  ].filter(Boolean);
-}
+const HIDDEN = ['group', 'key', 'metadata', 'error'];
+const FIELDS = [
+  { name: 'name', label: 'Name' },
+  { name: 'status', label: 'Status', options: STATUSES },
+  { name: 'tag', label: 'Tag' },
+  { name: 'group', label: 'Group' },
+  { name: 'error', label: 'Error contains' },
+];
+const MORE = [
+  { name: 'key', label: 'Unique key' },
+  { name: 'metadata', label: 'Metadata', placeholder: 'key=value' },
+  { name: 'batch', label: 'Batch', placeholder: 'id' },
+  { name: 'createdFrom', label: 'Created from', time: true },
+  { name: 'createdBefore', label: 'Created before', time: true },
+  { name: 'finishedFrom', label: 'Finished from', time: true },
+  { name: 'finishedBefore', label: 'Finished before', time: true },
+];
 
 export function Jobs({ params, session }) {
-  return params.id ? html`<${Job} id=${params.id} session=${session} />` : html`<${List} params=${params} session=${session} />`;
+  return params.id ? html`<${Job} key=${params.id} id=${params.id} session=${session} />` : html`<${List} params=${params} session=${session} />`;
 }
 
-function bulk(filters, state, verb, text) {
+/** Returns the actions for the selected jobs, or for all that match the filters if none is selected. */
+function bulkActions(filters, selected) {
+  const ids = [...selected];
   const any = Object.keys(filters).length > 0;
-  return {
-    title: `${verb} ${any ? 'matching jobs' : 'all jobs'}`,
-    text,
-    confirm: `${verb} ${any ? 'matching' : 'all'}`,
-    danger: state === 'cancelled',
-    resource: 'jobs',
-    body: { ...filters, ...(any ? {} : { everyJob: true }), state, limit: 1000 },
-    preview: true,
-  };
+  const whom = ids.length ? count(ids.length, 'selected job') : any ? 'all matching jobs' : 'all jobs';
+  const scope = ids.length ? { ids: ids.join(',') } : any ? filters : { everyJob: true };
+  const action = (state, verb, text, done, more) => ({
+    title: `${verb} ${whom}`, button: verb, confirm: `${verb} ${ids.length === 1 ? 'job' : 'jobs'}`, text, bulk: true, selected: ids.length, resource: 'jobs', body: { ...scope, state },
+    done: ({ changed, stopped }) => `${count(changed, `job ${done[0]}`, `jobs ${done[1]}`)}${stopped ? '. You stopped the change before its end' : ''}.`, ...more,
+  });
+  return [
+    action('retry', 'Retry', 'Failed, cancelled and abandoned jobs become due again, with new attempts.', ['becomes due again', 'become due again']),
+    action('rescheduled', 'Reschedule', 'Pending jobs become due at another time.', ['is rescheduled', 'are rescheduled'], {
+      fields: [{ name: 'at', label: 'Due at (your time zone)', type: 'datetime-local', required: true, value: toLocal(new Date(now() + 3600000).toISOString()) }],
+      body: (values) => ({ ...scope, state: 'rescheduled', at: toInstant(values.at) }),
+    }),
+    action('cancelled', 'Cancel', 'Unfinished jobs are cancelled; running ones are interrupted.', ['is cancelled', 'are cancelled'], { danger: true }),
+    action('deleted', 'Delete', 'Ended jobs, their results and their logs are removed. This cannot be undone.', ['is deleted', 'are deleted'], { danger: true }),
+  ];
 }
+
+/** A checkbox that may be in between. */
+function Check({ checked, partial, label, onChange }) {
+  const box = useRef(null);
+  useEffect(() => {
+    box.current.indeterminate = Boolean(partial);
+  }, [partial]);
+  return html`<input type="checkbox" ref=${box} checked=${checked} aria-label=${label} onChange=${(event) => onChange(event.target.checked)} />`;
+}
+
+function Took({ job }) {
+  if (!job.startedAt || job.status === 'pending' || job.status === 'claimed') return html`<span class="muted">–</span>`;
+  return job.finishedAt ? duration(Math.max(0, new Date(job.finishedAt) - new Date(job.startedAt))) : html`<${Elapsed} since=${job.startedAt} />`;
+}
+
+const took = (job) => (job.startedAt ? (job.finishedAt ? new Date(job.finishedAt) : now()) - new Date(job.startedAt) : null);
+const nothing = html`<span class="muted">–</span>`;
 
 function List({ params, session }) {
-  const filters = Object.fromEntries(FILTERS.filter((name) => params[name]).map((name) => [name, params[name]]));
-  const query = { ...filters, after: params.after, limit: 50 };
-  const jobs = useResource('jobs', query);
-  const paused = jobs.data && params.name && jobs.data.paused.includes(params.name);
+  const values = session.permissions.includes('values');
+  const visible = (field) => values || !HIDDEN.includes(field.name);
+  const [fields, more] = [FIELDS.filter(visible), MORE.filter(visible)];
+  const names = [...fields, ...more].map((field) => field.name);
+  const filters = Object.fromEntries(names.filter((name) => params[name]).map((name) => [name, params[name]]));
+  const [live, setLive] = useState(true);
+  const [selected, setSelected] = useState(new Set());
+  const jobs = useResource('jobs', { ...filters, after: params.after, limit: PAGE }, { live, keep: true });
+  const operates = mayChange(session);
+  // A selection belongs to a search: other filters would hide what an action reaches.
+  useEffect(() => setSelected(new Set()), [JSON.stringify(filters)]);
+  const pick = (ids, on) => setSelected((old) => {
+    const next = new Set(old);
+    for (const id of ids) {
+      if (!on) next.delete(id);
+      else if (next.size < MOST) next.add(id);
+    }
+    return next;
+  });
+  const any = names.some((name) => filters[name]);
   return html`
     <h1>Jobs</h1>
-    <${Filters} page="jobs" params=${params} fields=${fields(session)} />
-    <${Resource} of=${jobs}>${(data) => html`
-      <div class="toolbar">
-        ${data.paused.length > 0 && html`<span>Paused: ${data.paused.map((name) => html`<${Link} class="chip" page="jobs" params=${{ name }}>${name}<//> `)}</span>`}
-        <span class="space"></span>
-        <${Actions} session=${session} onDone=${jobs.refresh} actions=${[
-          params.name && !paused && { title: `Pause jobs ${params.name}`, text: 'Workers start no further jobs of this name. Running ones continue.', confirm: 'Pause name', resource: 'jobs', body: { id: params.name, state: 'paused' } },
-          paused && { title: `Resume jobs ${params.name}`, text: 'Workers start jobs of this name again.', confirm: 'Resume name', resource: 'jobs', body: { id: params.name, state: 'running' } },
-          bulk(filters, 'retry', 'Retry', 'Failed, cancelled and abandoned jobs of this search become due again.'),
-          bulk(filters, 'cancelled', 'Cancel', 'Unfinished jobs of this search are cancelled; running ones are interrupted.'),
-        ]} />
-      </div>
-      <${Table} label="Jobs" rows=${data.jobs} rowKey=${(job) => job.id} empty="No jobs match."
-        columns=${[
-          { title: 'Id', cell: (job) => html`<${Link} page="jobs" params=${{ id: job.id }} aria-label=${`Job ${job.id}`}><${Id} of=${job.id} /><//>` },
-          { title: 'Name', cell: (job) => job.name },
-          { title: 'Status', cell: (job) => html`<${Badge} status=${job.status} />` },
-          { title: 'Attempts', class: 'num', cell: (job) => (job.maxAttempts ? `${job.attempts} of ${job.maxAttempts}` : job.attempts) },
-          { title: 'Priority', class: 'num', cell: (job) => job.priority },
-          { title: 'Created', cell: (job) => html`<${Time} at=${job.createdAt} />` },
-          { title: 'Due', cell: (job) => html`<${Time} at=${job.scheduledAt} />` },
-          { title: 'Started', cell: (job) => html`<${Time} at=${job.startedAt} />` },
-          { title: 'Finished', cell: (job) => html`<${Time} at=${job.finishedAt} />` },
-          { title: 'Node', cell: (job) => html`<${Id} of=${job.node} />` },
-        ]} />
-      <div class="pager">
-        <span class="muted">${data.jobs.length} shown, ${data.examined} examined${data.cutOff ? '; the search ended at its bound' : ''}</span>
-        <span class="space"></span>
-        ${params.after && html`<button type="button" onClick=${() => go('jobs', { ...params, after: '' })}>First page</button>`}
-        ${data.next && html`<button type="button" id="next-page" onClick=${() => go('jobs', { ...params, after: data.next })}>Next page</button>`}
-      </div>`}<//>`;
-}
-
-function trace(session, job) {
-  const parent = job.metadata && job.metadata.traceparent;
-  const id = typeof parent === 'string' && /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(parent);
-  if (!id || !session.traceUrl) return null;
-  return html`<a href=${session.traceUrl.replaceAll('{traceId}', id[1])} target="_blank" rel="noopener noreferrer">Open trace</a>`;
-}
-
-function Job({ id, session }) {
-  const found = useResource('jobs', { id });
-  return html`
-    <p class="crumbs"><${Link} page="jobs">Jobs<//> / <code>${id}</code></p>
-    <${Resource} of=${found}>${(job) => html`
-      <div class="headline">
-        <h1>${job.name} <${Badge} status=${job.status} /></h1>
-        <${Actions} session=${session} onDone=${found.refresh} actions=${[
-          UNFINISHED.includes(job.status) && { title: `Cancel job ${job.id}`, text: 'The job does not start, or is interrupted if it runs.', confirm: 'Cancel job', danger: true, resource: 'jobs', body: { id: job.id, state: 'cancelled' } },
-          ['failed', 'cancelled', 'abandoned'].includes(job.status) && { title: `Retry job ${job.id}`, text: 'The job becomes due now, with new attempts.', confirm: 'Retry job', resource: 'jobs', body: { id: job.id, state: 'retry' } },
-        ]} />
-      </div>
-      <p class="explanation">${job.explanation && job.explanation.text}</p>
-      <div class="columns">
-        <${Section} title="Facts">
-          <${Facts} entries=${[
-            ['Attempts', job.maxAttempts ? `${job.attempts} of ${job.maxAttempts}` : job.attempts],
-            ['Recoveries', job.recoveries],
-            ['Claims', job.epoch],
-            ['Priority', job.priority],
-            ['Capability', job.capability],
-            ['Node', job.node && html`<${Id} of=${job.node} />`],
-            ['Tags', job.tags && job.tags.join(', ')],
-            ['Unique key', job.uniqueKey && html`<${Value} of=${job.uniqueKey} />`],
-            ['Group', job.group && html`<${Value} of=${job.group} />`],
-            ['Progress', job.progress && html`<${Value} of=${job.progress} />`],
-            ['Trace', trace(session, job)],
+    <${Filters} page="jobs" params=${params} fields=${fields} more=${more} />
+    <${Resource} of=${jobs}>${(data) => {
+      const ids = data.jobs.map((job) => job.id);
+      const here = ids.filter((id) => selected.has(id)).length;
+      const complete = !data.next && !params.after;
+      return html`
+        <div class="toolbar">
+          ${filters.name && html`<${Link} page="job-names" params=${{ id: filters.name }}>About ${filters.name}<//>`}
+          ${data.paused.length > 0 && html`<span>Paused: ${data.paused.map((name) => html`<${Link} key=${name} class="chip" page="job-names" params=${{ id: name }}>${name}<//> `)}</span>`}
+          <span class="space"></span>
+          ${operates && html`<span class="scope">${selected.size
+            ? html`<b>${number(selected.size)} selected</b> <button type="button" class="link" onClick=${() => setSelected(new Set())}>${any ? 'Select all matching' : 'Select all jobs'}</button>`
+            : html`<b>${any ? `All ${complete ? `${number(ids.length)} ` : ''}matching jobs` : `All ${complete ? `${number(ids.length)} ` : ''}jobs`}</b>`}:</span>`}
+          <${Actions} session=${session} onDone=${() => { setSelected(new Set()); jobs.refresh(); }} actions=${bulkActions(filters, selected).map((action) => ({ ...action, disabled: !ids.length && !selected.size }))} />
+          <button type="button" class="live" aria-pressed=${live} title=${live ? 'Pause updates' : 'Resume updates'} onClick=${() => { if (!live) jobs.refresh(); setLive(!live); }}>
+            <span class="dot" aria-hidden="true"></span>Live</button>
+        </div>
+        <${Table} label="Jobs" rows=${data.jobs} rowKey=${(job) => job.id} rowClass=${(job) => (selected.has(job.id) ? 'picked' : undefined)} order=${{ page: 'jobs', params }}
+          empty=${any ? 'No job matches the filters.' : 'There are no jobs. Each job that the application enqueues appears here until its retention ends.'}
+          columns=${[
+            operates && { title: 'Select', class: 'check', head: html`<${Check} label="Select all jobs of this page" checked=${here > 0 && here === ids.length} partial=${here > 0 && here < ids.length} onChange=${(on) => pick(ids, on)} />`,
+              cell: (job) => html`<${Check} label=${`Select job ${job.id}`} checked=${selected.has(job.id)} onChange=${(on) => pick([job.id], on)} />` },
+            { title: 'Id', by: (job) => job.id, cell: (job) => html`<${IdLink} page="jobs" of=${job.id} label="Job" />` },
+            { title: 'Name', class: 'name', by: (job) => job.name, cell: (job) => html`<span title=${job.name}>${job.name}</span>` },
+            { title: 'Status', by: (job) => job.status, cell: (job) => html`<${Badge} status=${job.status} />` },
+            { title: 'Group', class: 'short', by: (job) => job.group, cell: (job) => (job.group === undefined ? nothing : html`<span title=${String(job.group)}>${String(job.group)}</span>`) },
+            { title: 'Tags', class: 'short', cell: (job) => (job.tags ? html`<span title=${job.tags.join(', ')}>${job.tags.map((tag) => html`<span class="tag" key=${tag}>${tag}</span>`)}</span>` : nothing) },
+            { title: 'Attempts', class: 'num', by: (job) => job.attempts, cell: (job) => (job.maxAttempts ? `${job.attempts} / ${job.maxAttempts}` : job.attempts) },
+            { title: 'Created', by: (job) => job.createdAt, cell: (job) => html`<${Time} at=${job.createdAt} />` },
+            { title: 'Due', by: (job) => job.scheduledAt, cell: (job) => html`<${Time} at=${job.scheduledAt} />` },
+            { title: 'Started', by: (job) => job.startedAt, cell: (job) => html`<${Time} at=${job.startedAt} />` },
+            { title: 'Took', class: 'num', by: took, cell: (job) => html`<${Took} job=${job} />` },
+            { title: 'Node', class: 'short', by: (job) => job.nodeName || job.node, cell: (job) => (job.nodeName ? html`<span title=${job.nodeName}>${job.nodeName}</span>` : html`<${Id} of=${job.node} />`) },
           ]} />
-        <//>
-        <${Section} title="Timeline">
-          <${Timeline} entries=${[
-            { at: job.createdAt, label: 'Created' },
-            { at: job.scheduledAt, label: 'Due' },
-            ...(job.attemptHistory || []).map((attempt) => ({
-              at: attempt.startedAt,
-              label: `Attempt ${attempt.attempt}: ${attempt.result}`,
-              kind: 'bad',
-              detail: html`${attempt.durationMillis !== undefined && html`<span>after ${duration(attempt.durationMillis)}</span>`} <${Value} of=${attempt.error} />`,
-            })),
-            { at: job.startedAt, label: 'Last start' },
-            { at: job.finishedAt, label: job.status, kind: job.status === 'completed' ? 'good' : 'bad' },
-          ]} />
-        <//>
-      </div>
-      <${Section} title="Payload"><${Value} of=${job.payload} /><//>
-      ${job.result !== undefined && html`<${Section} title="Result"><${Value} of=${job.result} /><//>`}
-      ${job.error !== undefined && html`<${Section} title="Error"><${Value} of=${job.error} /><//>`}
-      ${Object.keys(job.metadata || {}).length > 0 && html`<${Section} title="Metadata"><${Value} of=${job.metadata} /><//>`}
-      <${Section} title="Log"><${Log} id=${id} /><//>`}<//>`;
-}
-
-function Log({ id }) {
-  const logs = useResource('jobs/logs', { id });
-  return html`<${Resource} of=${logs}>${(data) =>
-    data.lines.length
-      ? html`<ol class="log">${data.lines.map((line) => html`<li><${Time} at=${line.time} /> <span class="muted">#${line.attempt}</span> <span class="line">${String(line.message ?? '')}</span></li>`)}</ol>`
-      : html`<${Empty}>The handler has logged nothing.<//>`}<//>`;
+        <div class="pager">
+          <span class="muted">${number(ids.length)} shown, ${number(data.examined)} examined${data.cutOff ? '; the search ended at its bound' : ''}${params.sort ? '; sorted within this page' : ''}${live ? '' : '; updates are paused'}</span>
+          <span class="space"></span>
+          ${params.after && html`<button type="button" onClick=${() => go('jobs', { ...params, after: '' })}>First page</button>`}
+          ${data.next && html`<button type="button" id="next-page" onClick=${() => go('jobs', { ...params, after: data.next })}>Next page</button>`}
+        </div>`;
+    }}<//>`;
 }

@@ -1,37 +1,49 @@
 import { useResource } from '../api.js';
 import { html } from '../html.js';
-import { Actions } from '../components/dialog.js';
+import { Actions, mayChange } from '../components/dialog.js';
 import { Badge } from '../components/badge.js';
-import { Id } from '../components/value.js';
+import { Bar, usage } from '../components/bar.js';
+import { Filters } from '../components/filters.js';
+import { Id, number } from '../components/value.js';
 import { Resource } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { Time } from '../components/time.js';
 
-const percent = (share) => (share === null || share === undefined ? '–' : `${Math.round(share * 100)} %`);
+const share = (value) => html`<${Bar} share=${value} kind=${usage(value)} />`;
+const list = (texts) => (texts.length ? texts.join(', ') : html`<span class="muted">–</span>`);
 
-export function Nodes({ session }) {
+export function Nodes({ params, session }) {
   const nodes = useResource('nodes');
+  const overview = useResource('overview');
+  const leaders = overview.data ? overview.data.leaders : [];
+  const leads = (node) => leaders.filter((leader) => leader.node === node.id).map((leader) => leader.role);
+  const q = (params.q || '').toLowerCase();
+  const matches = (node) => (!q || node.name.toLowerCase().includes(q) || node.hostname.toLowerCase().includes(q) || node.id === q) && (!params.status || node.status === params.status);
   return html`
     <h1>Nodes</h1>
+    <${Filters} page="nodes" params=${params} fields=${[{ name: 'q', label: 'Name or host contains', instant: true }, { name: 'status', label: 'Status', options: ['joining', 'active', 'draining', 'stale', 'dead'] }]} />
     <${Resource} of=${nodes}>${(data) => html`
-      <${Table} label="Nodes" rows=${data.nodes} rowKey=${(node) => node.id}
+      <${Table} label="Nodes" rows=${data.nodes.filter(matches)} rowKey=${(node) => node.id} order=${{ page: 'nodes', params }} empty=${data.nodes.length ? 'No node matches the filters.' : 'No node has joined the cluster.'}
         columns=${[
-          { title: 'Name', cell: (node) => html`${node.name} ${node.id === session.node.id && html`<span class="muted">(serves this page)</span>`}` },
-          { title: 'Status', cell: (node) => html`<${Badge} status=${node.status} />` },
+          { title: 'Name', class: 'name', by: (node) => node.name, cell: (node) => html`${node.name}${node.id === session.node.id && html`<span class="sub">serves this page</span>`}` },
+          { title: 'Status', by: (node) => node.status, cell: (node) => html`<${Badge} status=${node.status} />` },
+          { title: 'Load', by: (node) => (node.slots ? node.jobs / node.slots : node.jobs), cell: (node) => (node.slots
+            ? html`<${Bar} share=${node.jobs / node.slots} text=${`${number(node.jobs)} / ${number(node.slots)}`} />` : number(node.jobs)) },
+          { title: 'CPU', by: (node) => node.cpu, cell: (node) => share(node.cpu) },
+          { title: 'Heap', by: (node) => node.memory, cell: (node) => share(node.memory) },
+          { title: 'Heartbeat', by: (node) => node.lastHeartbeat, cell: (node) => html`<${Time} at=${node.lastHeartbeat} />` },
+          { title: 'Started', by: (node) => node.startedAt, cell: (node) => html`<${Time} at=${node.startedAt} />` },
+          { title: 'Leads', cell: (node) => list(leads(node)) },
+          { title: 'Roles', cell: (node) => list(node.roles) },
+          { title: 'Capabilities', cell: (node) => list(node.capabilities) },
+          { title: 'Host', class: 'name', by: (node) => node.hostname, cell: (node) => node.hostname },
+          { title: 'Mode', by: (node) => node.mode, cell: (node) => node.mode },
+          { title: 'Version', by: (node) => node.version, cell: (node) => node.version },
+          { title: 'Connections', class: 'num', by: (node) => node.connections, cell: (node) => number(node.connections) },
           { title: 'Id', cell: (node) => html`<${Id} of=${node.id} />` },
-          { title: 'Host', cell: (node) => node.hostname },
-          { title: 'Roles', cell: (node) => node.roles.join(', ') },
-          { title: 'Mode', cell: (node) => node.mode },
-          { title: 'Capabilities', cell: (node) => node.capabilities.join(', ') },
-          { title: 'Version', cell: (node) => node.version },
-          { title: 'Jobs', class: 'num', cell: (node) => node.jobs },
-          { title: 'CPU', class: 'num', cell: (node) => percent(node.cpu) },
-          { title: 'Heap', class: 'num', cell: (node) => percent(node.memory) },
-          { title: 'Started', cell: (node) => html`<${Time} at=${node.startedAt} />` },
-          { title: 'Heartbeat', cell: (node) => html`<${Time} at=${node.lastHeartbeat} />` },
-          { title: 'Actions', cell: (node) => node.status === 'active' && html`
+          mayChange(session) && { title: 'Actions', class: 'act', cell: (node) => node.status === 'active' && html`
             <${Actions} session=${session} onDone=${nodes.refresh} actions=${[{
               title: `Drain node ${node.name}`, text: 'The node finishes its jobs, starts no new ones and reports that it is not ready.',
-              confirm: 'Drain', danger: true, resource: 'nodes', body: { id: node.id, state: 'draining' } }]} />` },
+              confirm: 'Drain', resource: 'nodes', body: { id: node.id, state: 'draining' }, done: `Node ${node.name} is draining.` }]} />` },
         ]} />`}<//>`;
 }

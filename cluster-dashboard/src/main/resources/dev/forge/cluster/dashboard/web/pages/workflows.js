@@ -1,80 +1,162 @@
-import { useResource } from '../api.js';
-import { Link } from '../router.js';
+import { now, useResource } from '../api.js';
+import { Link, go } from '../router.js';
 import { html } from '../html.js';
 import { Actions } from '../components/dialog.js';
 import { Badge } from '../components/badge.js';
-import { Facts, Id, Section, Value } from '../components/value.js';
+import { Progress, isPlainProgress, progressOf } from '../components/bar.js';
+import { Facts, Folded, IdLink, Section, Value, ValueSection, count, number } from '../components/value.js';
 import { Filters } from '../components/filters.js';
-import { Resource } from '../components/states.js';
+import { Empty, Resource } from '../components/states.js';
 import { Table } from '../components/table.js';
-import { Time, duration } from '../components/time.js';
+import { Elapsed, Time, absolute, duration, isUtc } from '../components/time.js';
 
 const STATUSES = ['running', 'waiting', 'compensating', 'completed', 'compensated', 'failed', 'blocked_missing_version', 'blocked_signature_mismatch', 'retired_unresumable', 'cancelled_by_operator'];
 const ENDED = ['completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator'];
-const text = (status) => String(status).replaceAll('-', '_');
+const LIMITS = [100, 500];
+const MOST_COUNTED = 10000;
+const NONE = 'The application has no workflows.';
+const underscored = (status) => String(status).replaceAll('-', '_');
 
 export function Workflows({ params, session }) {
-  return params.id ? html`<${Run} id=${params.id} session=${session} />` : html`<${List} params=${params} />`;
-}
-
-function List({ params }) {
-  const runs = useResource('workflows', { name: params.name, status: params.status, limit: 100 });
-  const missing = runs.error && runs.error.status === 404;
+  if (params.id) return html`<${Run} key=${params.id} id=${params.id} session=${session} />`;
+  const tab = (name, text) => html`<${Link} page="workflows" params=${{ tab: name }} aria-current=${(params.tab || '') === name ? 'true' : undefined}>${text}<//>`;
   return html`
     <h1>Workflows</h1>
-    <${Filters} page="workflows" params=${params} fields=${[{ name: 'name', label: 'Workflow' }, { name: 'status', label: 'Status', options: STATUSES }]} />
-    ${missing ? html`<p class="state">The application has no workflows.</p>` : html`<${Resource} of=${runs}>${(data) => html`
-      <${Table} label="Workflow runs" rows=${data.runs} rowKey=${(run) => run.id} empty="No runs match."
+    <div class="tabs">${tab('', 'Runs')}${tab('versions', 'Versions')}</div>
+    ${params.tab === 'versions' ? html`<${Versions} params=${params} />` : html`<${Runs} params=${params} />`}`;
+}
+
+function Runs({ params }) {
+  const limit = Number(params.limit) === LIMITS[1] ? LIMITS[1] : LIMITS[0];
+  const { name, version, status } = params;
+  const runs = useResource('workflows', { name, version, status, limit }, { keep: true });
+  if (runs.error && runs.error.status === 404) return html`<${Empty}>${NONE}<//>`;
+  return html`
+    <${Filters} page="workflows" params=${params} fields=${[{ name: 'name', label: 'Workflow' }, { name: 'version', label: 'Version' }, { name: 'status', label: 'Status', options: STATUSES }]} />
+    <${Resource} of=${runs}>${(data) => html`
+      <${Table} label="Workflow runs" rows=${data.runs} rowKey=${(run) => run.id}
+        empty=${name || version || status ? 'No run matches the filters.' : 'There are no runs. Each started workflow appears here until its retention ends.'}
         columns=${[
-          { title: 'Id', cell: (run) => html`<${Link} page="workflows" params=${{ id: run.id }} aria-label=${`Run ${run.id}`}><${Id} of=${run.id} /><//>` },
-          { title: 'Workflow', cell: (run) => run.name },
+          { title: 'Id', cell: (run) => html`<${IdLink} page="workflows" of=${run.id} label="Run" />` },
+          { title: 'Workflow', class: 'name', cell: (run) => run.name },
           { title: 'Version', cell: (run) => run.version },
           { title: 'Status', cell: (run) => html`<${Badge} status=${run.status} />` },
           { title: 'Created', cell: (run) => html`<${Time} at=${run.createdAt} />` },
           { title: 'Resumes', cell: (run) => html`<${Time} at=${run.wakeAt} />` },
           { title: 'Finished', cell: (run) => html`<${Time} at=${run.finishedAt} />` },
-        ]} />`}<//>`}`;
+          { title: 'Took', class: 'num', cell: (run) => (run.finishedAt ? duration(new Date(run.finishedAt) - new Date(run.createdAt)) : html`<${Elapsed} since=${run.createdAt} />`) },
+          { title: 'Parent', cell: (run) => html`<${IdLink} page="workflows" of=${run.parent} label="Run" />` },
+        ]} />
+      <div class="pager">
+        <span class="muted">${number(data.runs.length)} shown, the newest first</span><span class="space"></span>
+        ${limit === LIMITS[0] && data.runs.length === limit && html`<button type="button" id="more-runs" onClick=${() => go('workflows', { ...params, limit: LIMITS[1] }, { replace: true })}>Show ${LIMITS[1]}</button>`}
+      </div>`}<//>`;
+}
+
+function Versions({ params }) {
+  const versions = useResource('workflow-versions', {}, { interval: 10000 });
+  if (versions.error && versions.error.status === 404) return html`<${Empty}>${NONE}<//>`;
+  return html`<${Resource} of=${versions}>${(data) => html`
+    <${Table} label="Versions of workflows" rows=${data.versions} rowKey=${(each) => `${each.name} ${each.version}`} order=${{ page: 'workflows', params }}
+      empty="No version has runs in flight. A version appears here when a run starts."
+      columns=${[
+        { title: 'Workflow', class: 'name', by: (each) => each.name, cell: (each) => html`<${Link} page="workflows" params=${{ name: each.name, version: each.version }}>${each.name}<//>` },
+        { title: 'Version', by: (each) => each.version, cell: (each) => each.version },
+        { title: 'In flight', class: 'num', by: (each) => each.inFlight, cell: (each) => `${number(each.inFlight)}${each.inFlight < MOST_COUNTED ? '' : '+'}` },
+        { title: 'Blocked', class: 'num', by: (each) => each.blocked, cell: (each) => (each.blocked
+          ? html`<${Link} page="workflows" params=${{ name: each.name, version: each.version, status: each.stranded ? 'blocked_missing_version' : 'blocked_signature_mismatch' }} aria-label=${`${number(each.blocked)} blocked runs of ${each.name} version ${each.version}`}>${number(each.blocked)}<//>` : 0) },
+        { title: 'Code', by: (each) => (each.stranded ? 'stranded' : 'deployed'), cell: (each) => (each.stranded
+          ? html`<${Badge} status="stranded" /> <span class="muted">no live node has this version</span>` : html`<${Badge} status="deployed" kind="good" />`) },
+      ]} />
+    ${data.cutOff && html`<p class="note">There are more versions than shown.</p>`}`}<//>`;
+}
+
+const KIND = { completed: 'good', failed: 'bad', timed_out: 'bad', compensation_failed: 'bad', compensated: 'warn', waiting: 'busy', retrying: 'busy' };
+
+/** A step: a line with its place in time, which unfolds to its values. */
+function Step({ step, from, to, current }) {
+  const start = step.startedAt ? new Date(step.startedAt).getTime() : null;
+  const end = step.finishedAt ? new Date(step.finishedAt).getTime() : current || ['waiting', 'retrying'].includes(step.status) ? Math.max(to, start) : start;
+  const share = (time) => ((time - from) / Math.max(1, to - from)) * 100;
+  const place = start === null ? null : { left: `${Math.min(99.5, share(start))}%`, width: `${Math.max(0, share(end) - share(start))}%` };
+  const attempts = `${step.attempts > 1 ? count(step.attempts, 'attempt') : ''}${step.compensationAttempts ? `${step.attempts > 1 ? ', ' : ''}${count(step.compensationAttempts, 'compensation')}` : ''}`;
+  return html`
+    <li>
+      <details>
+        <summary class=${current ? 'current' : ''}>
+          <span class="muted num">${step.position}</span>
+          <span class="step-name" title=${step.name}>${step.name}<span class="sub">${step.kind}${attempts && `, ${attempts}`}</span></span>
+          <span><${Badge} status=${step.status} /></span>
+          <span class="track" aria-hidden="true">${place && html`<span class=${`fill ${KIND[underscored(step.status)] || 'calm'}`} style=${place}></span>`}</span>
+          <span class="took">${step.startedAt && (step.finishedAt ? duration(new Date(step.finishedAt) - new Date(step.startedAt)) : html`${step.status === 'waiting' ? 'waiting' : 'since'} <${Elapsed} since=${step.startedAt} />`)}</span>
+        </summary>
+        <div class="step-body">
+          <${Facts} entries=${[['Started', step.startedAt && html`<${Time} at=${step.startedAt} full />`], ['Finished', step.finishedAt && html`<${Time} at=${step.finishedAt} full />`], ['Attempts', number(step.attempts)], ['Compensation attempts', step.compensationAttempts]]} />
+          ${step.error !== undefined && html`<h3>Error</h3><${Value} of=${step.error} />`}
+          ${step.result !== undefined && html`<h3>Result</h3><${Value} of=${step.result} />`}
+          ${step.attemptHistory && html`<h3>Failed attempts</h3><ol class="timeline">${step.attemptHistory.map((each) => html`
+            <li class="bad" key=${`${each.attempt} ${each.compensation}`}><span class="what">${each.compensation ? 'Compensation' : 'Attempt'} ${each.attempt}</span> ended <${Time} at=${each.endedAt} full />${each.durationMillis !== undefined && `, took ${duration(each.durationMillis)}`}
+              <div class="detail"><${Folded} of=${each.error} /></div></li>`)}</ol>`}
+        </div>
+      </details>
+    </li>`;
+}
+
+function Steps({ run }) {
+  if (!run.steps.length) return html`<${Empty}>No step was recorded yet. Steps, waits, jobs and child runs appear here as the run goes on.<//>`;
+  const from = new Date(run.createdAt).getTime();
+  const ends = run.steps.map((step) => new Date(step.finishedAt || step.startedAt || run.createdAt).getTime());
+  const to = Math.max(...ends, run.finishedAt ? new Date(run.finishedAt).getTime() : now());
+  const ended = ENDED.includes(underscored(run.status));
+  const open = ended ? [] : run.steps.filter((step) => ['waiting', 'retrying'].includes(step.status)).map((step) => step.position);
+  return html`
+    <div class="step-scale" aria-hidden="true"><span>${absolute(new Date(from), isUtc())}</span><span>${absolute(new Date(to), isUtc())}${run.finishedAt ? '' : ' (now)'}</span></div>
+    <ol class="steps">${run.steps.map((step) => html`<${Step} key=${step.position} step=${step} from=${from} to=${to} current=${open.includes(step.position)} />`)}</ol>`;
+}
+
+function actions(run, values) {
+  const { id } = run;
+  const status = underscored(run.status);
+  const awaited = typeof run.awaits === 'string' && values ? run.awaits : '';
+  return [
+    status === 'failed' && { title: `Retry run ${id}`, text: 'The run continues with the step that failed.', confirm: 'Retry run', resource: 'workflows', body: { id, state: 'retry' }, done: 'The run continues.' },
+    !ENDED.includes(status) && {
+      title: `Send signal to run ${id}`, button: 'Send signal', confirm: 'Send signal', text: awaited ? 'The run waits for the signal below.' : 'The run receives the signal when it waits for it.', resource: 'workflows',
+      fields: [{ name: 'signal', label: 'Signal', required: true, value: awaited }, { name: 'value', label: 'Value', type: 'json', help: 'A JSON value, such as true, 42 or {"approved": true}.' }],
+      body: (fields) => ({ id, state: 'signalled', signal: fields.signal.trim(), ...(fields.value.trim() ? { value: fields.value } : {}) }), done: 'The signal is sent.',
+    },
+    !ENDED.includes(status) && { title: `Cancel run ${id}`, text: 'The run ends at its next step.', confirm: 'Cancel run', danger: true, resource: 'workflows', body: { id, state: 'cancelled' }, done: 'The run is being cancelled.' },
+  ];
 }
 
 function Run({ id, session }) {
   const found = useResource('workflows', { id });
+  const values = session.permissions.includes('values');
   return html`
     <p class="crumbs"><${Link} page="workflows">Workflows<//> / <code>${id}</code></p>
     <${Resource} of=${found}>${(run) => html`
       <div class="headline">
         <h1>${run.name} <${Badge} status=${run.status} /></h1>
-        <${Actions} session=${session} onDone=${found.refresh} actions=${[
-          !ENDED.includes(text(run.status)) && { title: `Cancel run ${id}`, text: 'The run ends at its next step. Completed steps are not undone.', confirm: 'Cancel run', danger: true, resource: 'workflows', body: { id, state: 'cancelled' } },
-          text(run.status) === 'failed' && { title: `Retry run ${id}`, text: 'The run continues with the step that failed.', confirm: 'Retry run', resource: 'workflows', body: { id, state: 'retry' } },
-        ]} />
+        <${Actions} session=${session} onDone=${found.refresh} actions=${actions(run, values)} />
       </div>
+      ${run.awaits !== undefined && html`<p class="explanation"><b>Waits for a signal</b>${String(run.awaits)}</p>`}
+      ${progressOf(run.progress) && html`<${Progress} of=${run.progress} />`}
       <${Section} title="Facts">
         <${Facts} entries=${[
           ['Version', run.version],
-          ['Parent', run.parent && html`<${Link} page="workflows" params=${{ id: run.parent }}><${Id} of=${run.parent} /><//>`],
-          ['Created', html`<${Time} at=${run.createdAt} />`],
-          ['Resumes', run.wakeAt && html`<${Time} at=${run.wakeAt} />`],
-          ['Finished', run.finishedAt && html`<${Time} at=${run.finishedAt} />`],
-          ['Waits for', run.awaits && html`<${Value} of=${run.awaits} />`],
-          ['Key', run.key && html`<${Value} of=${run.key} />`],
-          ['Progress', run.progress && html`<${Value} of=${run.progress} />`],
-          ['Resolution', run.resolutionReason && html`<${Value} of=${run.resolutionReason} />`],
+          ['Runs', html`<${Link} page="workflows" params=${{ name: run.name }}>All runs<//>, <${Link} page="workflows" params=${{ name: run.name, version: run.version }}>of this version<//>`],
+          ['Parent', run.parent && html`<${IdLink} page="workflows" of=${run.parent} label="Run" />`],
+          ['Created', html`<${Time} at=${run.createdAt} full />`],
+          ['Resumes', run.wakeAt && html`<${Time} at=${run.wakeAt} full />`],
+          ['Finished', run.finishedAt && html`<${Time} at=${run.finishedAt} full />`],
+          ['Took', run.finishedAt && duration(new Date(run.finishedAt) - new Date(run.createdAt))],
+          ['Key', run.key !== undefined && html`<${Value} of=${run.key} />`],
+          ['Progress', run.progress !== undefined && !isPlainProgress(run.progress) && html`<${Value} of=${run.progress} />`],
+          ['Resolution', run.resolutionReason !== undefined && html`<${Value} of=${run.resolutionReason} />`],
         ]} />
       <//>
-      <${Section} title="Steps">
-        <${Table} label="Steps" rows=${run.steps} rowKey=${(step) => step.position} empty="No step was recorded yet."
-          columns=${[
-            { title: '#', class: 'num', cell: (step) => step.position },
-            { title: 'Name', cell: (step) => step.name },
-            { title: 'Kind', cell: (step) => step.kind },
-            { title: 'Status', cell: (step) => html`<${Badge} status=${step.status} />` },
-            { title: 'Attempts', class: 'num', cell: (step) => step.attempts },
-            { title: 'Started', cell: (step) => html`<${Time} at=${step.startedAt} />` },
-            { title: 'Took', class: 'num', cell: (step) => (step.startedAt && step.finishedAt ? duration(new Date(step.finishedAt) - new Date(step.startedAt)) : '–') },
-            { title: 'Result', cell: (step) => html`<${Value} of=${step.error ?? step.result} />` },
-          ]} />
-      <//>
-      <${Section} title="Input"><${Value} of=${run.input} /><//>
-      ${run.result !== undefined && html`<${Section} title="Result"><${Value} of=${run.result} /><//>`}
-      ${run.error !== undefined && html`<${Section} title="Error"><${Value} of=${run.error} /><//>`}`}<//>`;
+      <${Section} title="Steps" aside=${html`<span class="muted">${count(run.steps.length, 'step')}</span>`}><${Steps} run=${run} /><//>
+      ${run.error !== undefined && html`<${ValueSection} title="Error" of=${run.error} canCopy=${values} />`}
+      <${ValueSection} title="Input" of=${run.input} canCopy=${values && run.input !== undefined} />
+      ${run.result !== undefined && html`<${ValueSection} title="Result" of=${run.result} canCopy=${values} />`}`}<//>`;
 }

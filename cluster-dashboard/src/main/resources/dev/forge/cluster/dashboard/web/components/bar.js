@@ -1,0 +1,52 @@
+import { html } from '../html.js';
+import { number, percent } from './value.js';
+
+const width = (share) => ({ width: `${Math.max(0, Math.min(1, share)) * 100}%` });
+
+/** A share as a bar; the text beside it says the same. */
+export function Bar({ share, text, kind = 'busy' }) {
+  if (share === null || share === undefined) return html`<span class="muted">–</span>`;
+  return html`<span class="meter"><span class="bar" aria-hidden="true"><span class=${`fill ${kind}`} style=${width(share)}></span></span><span>${text ?? percent(share)}</span></span>`;
+}
+
+/** Returns the kind of a share of something that should not be used up. */
+export const usage = (share) => (share >= 0.9 ? 'bad' : share >= 0.75 ? 'warn' : 'busy');
+
+/** Several counts of a whole as one bar with a legend. parts: [{ label, count, kind }] */
+export function Stack({ parts, total, label }) {
+  const done = parts.reduce((sum, part) => sum + (part.rest ? 0 : part.count), 0);
+  return html`
+    <div class="stack">
+      <div class="bar large" role="progressbar" aria-label=${label} aria-valuemin="0" aria-valuemax=${total} aria-valuenow=${Math.min(done, total)}>
+        ${total > 0 && parts.filter((part) => part.count && !part.rest).map((part) => html`<span key=${part.label} class=${`fill ${part.kind}`} style=${width(part.count / total)}></span>`)}
+      </div>
+      <ul class="legend">
+        ${parts.map((part) => html`<li key=${part.label}><span class=${`dot ${part.kind}`} aria-hidden="true"></span>${part.label} <b>${part.text ?? number(part.count)}</b></li>`)}
+      </ul>
+    </div>`;
+}
+
+/** Returns the progress that a job or a run reports as share and text: a percentage, or done and total; otherwise null. */
+export function progressOf(value) {
+  const of = (share, text) => (Number.isFinite(share) && share >= 0 && share <= 1 ? { share, text } : null);
+  if (typeof value === 'number') return of(value / 100, percent(value / 100));
+  if (!value || typeof value !== 'object') return null;
+  if (typeof value.done === 'number' && value.total > 0) return of(value.done / value.total, `${number(value.done)} of ${number(value.total)}`);
+  if (typeof value.percent === 'number') return of(value.percent / 100, percent(value.percent / 100));
+  return null;
+}
+
+/** Returns whether the bar says all of a progress. */
+export const isPlainProgress = (value) => Boolean(progressOf(value)) && (typeof value === 'number' || Object.keys(value).every((key) => ['done', 'total', 'percent'].includes(key)));
+
+export function Progress({ of }) {
+  const progress = progressOf(of);
+  if (!progress) return null;
+  const now = Math.round(progress.share * 100);
+  return html`
+    <div class="progress">
+      <div class="bar large" role="progressbar" aria-label="Progress" aria-valuemin="0" aria-valuemax="100" aria-valuenow=${now}>
+        <span class="fill busy" style=${width(progress.share)}></span></div>
+      <b>${progress.text}</b>
+    </div>`;
+}

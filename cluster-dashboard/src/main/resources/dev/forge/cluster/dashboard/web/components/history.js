@@ -1,0 +1,61 @@
+// The charts of recent history, for the cluster or for one job name.
+import { useMemo } from '../vendor/preact-hooks.js';
+import { useResource } from '../api.js';
+import { html } from '../html.js';
+import { Chart } from './chart.js';
+import { Choices } from './filters.js';
+import { Resource } from './states.js';
+import { duration } from './time.js';
+import { rate } from './value.js';
+
+const RANGES = [['1h', '1 h', 'PT1H'], ['6h', '6 h', 'PT6H'], ['24h', '24 h', 'PT24H'], ['7d', '7 d', 'P7D']];
+const INITIAL = '6h';
+
+/** Returns the ISO duration of a choice. */
+function rangeOf(choice) {
+  return (RANGES.find(([key]) => key === choice) || RANGES[1])[2];
+}
+
+export function RangeChoice({ page, params }) {
+  return html`<${Choices} page=${page} params=${params} name="range" label="Time range" choices=${RANGES} initial=${INITIAL} />`;
+}
+
+const GOOD = '--chart-good';
+const BAD = '--chart-bad';
+const WARN = '--chart-warn';
+const BUSY = '--chart-busy';
+const PERCENTILES = [{ label: 'p50', color: BUSY }, { label: 'p95', color: WARN }];
+
+/** Returns the columns of all charts. The last point is not over, so it has no counts. */
+function columns({ points, stepSeconds }) {
+  const times = points.map((point) => Date.parse(point.at) / 1000);
+  const last = points.length - 1;
+  const counts = (name) => points.map((point, index) => (index === last && last > 0 ? null : (point[name] * 60) / stepSeconds));
+  const of = (group, name) => points.map((point) => (point[group] ? point[group][name] : null));
+  return {
+    throughput: [times, counts('completed'), counts('failed')],
+    failures: [times, counts('failed'), counts('retried'), counts('recovered')],
+    waiting: [times, of('waiting', 'p50Millis'), of('waiting', 'p95Millis')],
+    running: [times, of('running', 'p50Millis'), of('running', 'p95Millis')],
+    backlog: [times, of('backlog', 'due'), of('backlog', 'running')],
+  };
+}
+
+function Charts({ data, name }) {
+  const all = useMemo(() => columns(data), [data]);
+  return html`
+    <div class="charts">
+      <${Chart} title="Throughput" unit="jobs per minute" format=${rate} data=${all.throughput} series=${[{ label: 'completed', color: GOOD }, { label: 'failed', color: BAD }]} />
+      <${Chart} title="Failures" unit="per minute" format=${rate} data=${all.failures} series=${[{ label: 'failed', color: BAD }, { label: 'retried', color: WARN }, { label: 'recovered', color: BUSY, dash: [4, 3] }]} />
+      <${Chart} title="Wait time" unit="from due to start" format=${duration} data=${all.waiting} series=${PERCENTILES} />
+      ${name && html`<${Chart} title="Run time" unit="of an attempt" format=${duration} data=${all.running} series=${PERCENTILES} />`}
+      <${Chart} title="Backlog" unit="jobs" format=${rate} data=${all.backlog} series=${[{ label: 'due', color: WARN }, { label: 'running', color: BUSY }]} />
+    </div>`;
+}
+
+export function History({ range, name }) {
+  const history = useResource('history', { range: rangeOf(range), name }, { interval: 10000, keep: true });
+  return html`<${Resource} of=${history}>${(data) => (data.points.length
+    ? html`<${Charts} data=${data} name=${name} />`
+    : html`<p class="state empty">No history yet: the first points appear a minute after the first job.</p>`)}<//>`;
+}
