@@ -42,7 +42,17 @@ final class Browser implements AutoCloseable {
         var options = new ChromeOptions();
         options.setBinary(chromium.toFile());
         options.addArguments(
-                "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1400,900");
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-dev-shm-usage",
+                "--disable-gpu",
+                "--window-size=1400,900",
+                // No connections but those of the tests.
+                "--no-first-run",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                "--disable-quic");
         options.setCapability("goog:loggingPrefs", logs);
         var service = new ChromeDriverService.Builder()
                 .usingDriverExecutable(chromedriver.toFile())
