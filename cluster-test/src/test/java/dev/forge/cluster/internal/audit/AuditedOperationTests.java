@@ -77,11 +77,14 @@ class AuditedOperationTests extends AuditFixture {
             Map.entry("Jobs.paused", READS),
             Map.entry("Jobs.demand", READS),
             Map.entry("Jobs.explain", READS),
+            Map.entry("Jobs.history", READS),
+            Map.entry("Jobs.summaries", READS),
             Map.entry("JobBatch.id", READS),
             Map.entry("JobBatch.info", READS),
             Map.entry("Crons.find", READS),
             Map.entry("Crons.list", READS),
             Map.entry("Crons.runs", READS),
+            Map.entry("Crons.upcoming", READS),
             Map.entry("Daemons.list", READS),
             Map.entry("Daemons.find", READS),
             Map.entry("Workflows.start", SUBMITS),
@@ -132,6 +135,14 @@ class AuditedOperationTests extends AuditFixture {
         cases.put("Jobs.retry", () -> {
             UUID job = failed(order());
             return once("job.retry %s 1".formatted(job), () -> jobs.retry(job));
+        });
+        cases.put("Jobs.retryWithPayload", () -> {
+            UUID job = failed(order());
+            return once("job.retry %s 1".formatted(job), () -> jobs.retryWithPayload(job, "{}"));
+        });
+        cases.put("Jobs.enqueueCopy", () -> {
+            UUID job = order();
+            return each("job.copy %s 1".formatted(job), () -> jobs.enqueueCopy(job, null));
         });
         cases.put("Jobs.enqueueExported", () -> {
             UUID job = failed(order(JobOptions.defaults().withTags("exported")));

@@ -46,7 +46,8 @@ public final class JobHistoryCounters implements JobMonitor {
     /** Counters without a place in the map, which a thread that found them before may still use. */
     private final List<Counters> retired = new ArrayList<>();
 
-    private long batches;
+    /** How long a thread may need at most between finding counters and using them, with much time to spare. */
+    private static final long USED_NANOS = Duration.ofMinutes(1).toNanos();
 
     /** What was counted for one name. */
     private static final class Counters {
@@ -54,7 +55,7 @@ public final class JobHistoryCounters implements JobMonitor {
         private final String name;
         private final AtomicReferenceArray<@Nullable LongAdder> adders = new AtomicReferenceArray<>(KINDS);
         private final long[] written = new long[KINDS];
-        private long retiredBefore;
+        private long retiredAt;
 
         Counters(String name) {
             this.name = name;
@@ -192,9 +193,9 @@ public final class JobHistoryCounters implements JobMonitor {
      * this.
      */
     Batch unwritten() {
-        batches++;
+        long now = System.nanoTime();
         // A thread that found the counters before they were removed has used them long since.
-        retired.removeIf(counters -> counters.retiredBefore < batches && counters.unwritten() == null);
+        retired.removeIf(counters -> now - counters.retiredAt > USED_NANOS && counters.unwritten() == null);
         var counters = new ArrayList<Counters>();
         var counts = new ArrayList<long[]>();
         var byRow = new TreeMap<String, long[]>();
@@ -211,7 +212,7 @@ public final class JobHistoryCounters implements JobMonitor {
                 add(byRow.computeIfAbsent(ALL_NAMES, name -> new long[KINDS]), unwritten);
             } else if (full && byName.remove(one.name, one)) {
                 // Makes room for a name that has jobs now.
-                one.retiredBefore = batches + 1;
+                one.retiredAt = now;
                 retired.add(one);
             }
         }

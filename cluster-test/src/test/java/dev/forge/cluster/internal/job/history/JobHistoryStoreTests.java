@@ -117,7 +117,7 @@ class JobHistoryStoreTests {
                         .query(String.class)
                         .single())
                 .isEqualTo("24 24000 1");
-        assertThat(jdbc.sql("SELECT count(*) FROM forge_job_history WHERE extract(minute FROM slot)::int % 10 <> 0")
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_job_history WHERE extract(epoch FROM slot)::bigint % 600 <> 0")
                         .query(Long.class)
                         .single())
                 .isZero();
