@@ -162,6 +162,16 @@ final class Browser implements AutoCloseable {
         field.sendKeys(Keys.TAB);
     }
 
+    /** Replaces the value of a field of a dialog at once: fields for times take keys in the order of the system's language. */
+    void fill(String selector, String value) {
+        await("document.querySelector(arguments[0])", selector);
+        run("""
+                const field = document.querySelector(arguments[0]);
+                Object.getOwnPropertyDescriptor(Object.getPrototypeOf(field), 'value').set.call(field, arguments[1]);
+                field.dispatchEvent(new Event('input', { bubbles: true }));
+                """, selector, value);
+    }
+
     private WebElement element(String selector) {
         return driver.findElement(By.cssSelector(selector));
     }

@@ -4,14 +4,11 @@ package dev.forge.cluster.dashboard;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.lock.ClusterLocks;
-import dev.forge.cluster.test.ClusterPostgres;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.URI;
@@ -20,36 +17,15 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Optional;
 import java.util.UUID;
-import org.jspecify.annotations.Nullable;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.beans.factory.annotation.Autowired;
-import org.springframework.boot.test.context.SpringBootTest;
-import org.springframework.boot.test.web.server.LocalServerPort;
-import org.springframework.test.annotation.DirtiesContext;
-import org.springframework.test.context.TestPropertySource;
 
-/** The dashboard in a real browser. Skipped without one, unless the environment requires it. */
-@ClusterPostgres
-@SpringBootTest(classes = DashboardTestApplication.class, webEnvironment = SpringBootTest.WebEnvironment.RANDOM_PORT)
-@TestPropertySource(properties = DashboardTestApplication.PROPERTIES)
-@DirtiesContext
-class DashboardBrowserTests {
-
-    private static @Nullable Browser browser;
-
-    @LocalServerPort
-    private int port;
-
-    @Autowired
-    private Jobs jobs;
+/** The dashboard in a real browser: pages, addresses, sessions and what a newcomer looks for. */
+class DashboardBrowserTests extends DashboardPages {
 
     @Autowired
     private ClusterLocks locks;
@@ -57,83 +33,9 @@ class DashboardBrowserTests {
     @Autowired
     private Crons crons;
 
-    @Autowired
-    private DashboardTestApplication application;
-
-    @BeforeAll
-    static void start() {
-        Optional<Browser> found = Browser.start();
-        if (System.getenv(Browser.REQUIRED) != null) {
-            assertThat(found)
-                    .as("%s is set: chromium and chromedriver are missing", Browser.REQUIRED)
-                    .isPresent();
-        }
-        assumeTrue(found.isPresent(), "Browser tests are skipped: chromium and chromedriver are not installed");
-        browser = found.orElseThrow();
-    }
-
-    @AfterAll
-    static void stop() {
-        if (browser != null) {
-            browser.close();
-        }
-    }
-
-    @BeforeEach
-    void logIn() {
-        logIn("ada");
-        browser.console();
-    }
-
     @AfterEach
     void restoreSize() {
         browser.resize(1400, 900);
-    }
-
-    private String base() {
-        return "http://localhost:%d/shop/forge/dashboard/".formatted(port);
-    }
-
-    private void logIn(String user) {
-        browser.open("http://localhost:%d/shop/login".formatted(port));
-        browser.deleteCookies();
-        // The application's own login page; the page that was asked for follows.
-        browser.open(base());
-        browser.type("input[name=username]", user);
-        browser.type("input[name=password]", "pw");
-        browser.click("button[type=submit]");
-        browser.await("document.querySelector('main h1')");
-    }
-
-    private void open(String query) {
-        browser.open(base() + query);
-        browser.await("document.querySelector('main h1') && !document.querySelector('main [role=status]')");
-    }
-
-    private String text() {
-        return browser.run("return document.querySelector('main').innerText").asString();
-    }
-
-    private void assertCleanConsole() {
-        assertThat(browser.console()).noneMatch(line -> line.startsWith("SEVERE") || line.contains("Content Security"));
-    }
-
-    private UUID ended(String name, Object payload, JobStatus status) {
-        UUID job = jobs.enqueueNamed(
-                        name,
-                        payload,
-                        JobOptions.defaults()
-                                .withMetadata("note", DashboardTestApplication.MARKUP)
-                                .withTags("tagged"))
-                .id();
-        await().atMost(Duration.ofMinutes(2))
-                .until(() -> jobs.find(job).orElseThrow().status() == status);
-        return job;
-    }
-
-    private UUID pending() {
-        return jobs.enqueueNamed("waits", null, JobOptions.defaults().withDelay(Duration.ofDays(1)))
-                .id();
     }
 
     /** Returns serious violations that axe finds. */
@@ -192,23 +94,6 @@ class DashboardBrowserTests {
     }
 
     @Test
-    void markup_in_data_stays_text() throws IOException {
-        UUID completed = ended("completes", Map.of("text", DashboardTestApplication.MARKUP), JobStatus.COMPLETED);
-        UUID failed = ended("fails", null, JobStatus.FAILED);
-        for (String query : List.of("?page=jobs&id=" + completed, "?page=jobs&id=" + failed, "?page=daemons")) {
-            open(query);
-            browser.await("document.querySelector('main').innerText.includes('<img src=x')");
-        }
-        open("?page=%3Cimg%20src%3Dx%20onerror%3D%22window.xss%3D1%22%3E&id=%3Cscript%3Ewindow.xss%3D1%3C%2Fscript%3E");
-        assertThat(text()).contains("<img src=x");
-        open("?page=jobs&name=%3Cimg%20src%3Dx%20onerror%3D%22window.xss%3D1%22%3E");
-        assertThat(browser.run("return document.querySelectorAll('main img, main script').length")
-                        .asInt())
-                .isZero();
-        assertThat(browser.run("return window.xss === undefined").asBoolean()).isTrue();
-    }
-
-    @Test
     void filters_are_part_of_the_address_and_the_back_button_restores_them() {
         ended("completes", Map.of("text", "x"), JobStatus.COMPLETED);
         UUID pending = jobs.enqueueNamed(
@@ -250,45 +135,6 @@ class DashboardBrowserTests {
         browser.await("location.search.includes('after=') && document.querySelectorAll('tbody tr').length > 0");
         browser.await("[...document.querySelectorAll('button')].some((each) => each.innerText === 'First page')");
         assertCleanConsole();
-    }
-
-    @Test
-    void job_is_cancelled_and_retried_after_a_confirmation() {
-        UUID job = pending();
-        open("?page=jobs&id=" + job);
-        browser.click(".headline button.danger");
-        browser.await("document.querySelector('dialog[open]')");
-        assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
-        browser.type("#dialog-reason", "no longer needed");
-        browser.click("dialog button[type=submit]");
-        browser.await(
-                "!document.querySelector('dialog') && document.querySelector('h1 .badge').innerText === 'cancelled'");
-        assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.CANCELLED);
-        browser.click(".headline button");
-        browser.click("dialog button[type=submit]");
-        await().atMost(Duration.ofMinutes(2))
-                .until(() -> jobs.find(job).orElseThrow().status() != JobStatus.CANCELLED);
-        browser.await("!document.querySelector('dialog')");
-        assertCleanConsole();
-    }
-
-    @Test
-    void matching_jobs_are_counted_before_they_are_changed() {
-        UUID job = pending();
-        open("?page=jobs&name=waits");
-        browser.click(".toolbar button.danger");
-        browser.await("document.querySelector('dialog .preview').innerText.match(/[1-9][0-9]* jobs? match/)");
-        assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
-        browser.click("dialog button[type=submit]");
-        browser.await("document.querySelector('dialog .invalid')");
-        assertThat(jobs.find(job).orElseThrow().status()).as("without a reason").isEqualTo(JobStatus.PENDING);
-        browser.type("#dialog-reason", "wrong price list");
-        browser.click("dialog button[type=submit]");
-        browser.await("!document.querySelector('dialog')");
-        assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.CANCELLED);
-        open("?page=audit");
-        browser.await("document.querySelector('main').innerText.includes('wrong price list')");
-        assertThat(text()).contains("ada", "jobs.cancel-all");
     }
 
     // What somebody who sees the dashboard for the first time wants to know ---------------------------------
@@ -362,11 +208,7 @@ class DashboardBrowserTests {
         UUID job = ended("completes", Map.of("text", "x"), JobStatus.COMPLETED);
         open("?page=jobs&id=" + job);
         browser.click(".headline button[aria-label^='Duplicate']");
-        browser.run("""
-                const field = document.querySelector('dialog textarea');
-                Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, 'value').set.call(field, '{"text": "edited"}');
-                field.dispatchEvent(new Event('input', { bubbles: true }));
-                """);
+        browser.fill("#dialog-payload", "{\"text\": \"edited\"}");
         browser.click("dialog button[type=submit]");
         browser.click("#toast a");
         browser.await(
@@ -399,6 +241,15 @@ class DashboardBrowserTests {
                           body: JSON.stringify({ id: '%s', state: 'cancelled' }) }).then((r) => done(r.status));
                         """.formatted(job)).asInt()).isEqualTo(403);
         assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+    }
+
+    /** Names that every object of JavaScript has. */
+    @ParameterizedTest
+    @ValueSource(strings = {"constructor", "__proto__", "toString", "no-such-page"})
+    void unknown_page_is_named(String page) {
+        open("?page=" + page);
+        assertThat(text()).contains("There is no page “%s”.".formatted(page));
+        assertCleanConsole();
     }
 
     @Test

@@ -9,6 +9,8 @@ import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.workflow.ClusterWorkflow;
+import dev.forge.cluster.workflow.WorkflowContext;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
@@ -37,7 +39,8 @@ class DashboardTestApplication {
             forge.cluster.node.name=shop-1
             server.servlet.context-path=/shop
             server.servlet.session.cookie.path=/
-            forge.cluster.dashboard.authorities.view=ROLE_ADMIN,ROLE_VIEWER
+            forge.cluster.dashboard.authorities.view=ROLE_ADMIN,ROLE_VIEWER,ROLE_OPERATOR
+            forge.cluster.dashboard.authorities.operate=ROLE_ADMIN,ROLE_OPERATOR
             forge.cluster.dashboard.trace-url=https://traces.test/{traceId}
             """;
 
@@ -75,6 +78,33 @@ class DashboardTestApplication {
         }
     }
 
+    /** Fails unless its payload was corrected. */
+    @ClusterJob(name = "charge")
+    void charge(Map<String, String> payload) {
+        if (!"valid".equals(payload.get("card"))) {
+            throw new PermanentJobFailure("Invalid card");
+        }
+    }
+
+    /** Waits until somebody approves. */
+    @ClusterWorkflow(name = "approval")
+    String approve(WorkflowContext run) {
+        return run.awaitSignal("approve", String.class);
+    }
+
+    /** Fails while the bank is down. */
+    @ClusterWorkflow(name = "payment")
+    void pay(WorkflowContext run) {
+        run.step(
+                "pay",
+                Boolean.class,
+                () -> {
+                    callBank();
+                    return true;
+                },
+                step -> step.withMaxAttempts(1));
+    }
+
     @ClusterCron(name = "nightly-report", value = "0 3 * * *")
     void nightlyReport(CronContext cron) {
         throw new PermanentJobFailure("No paper");
@@ -106,7 +136,9 @@ class DashboardTestApplication {
     UserDetailsService users() {
         return new InMemoryUserDetailsManager(
                 User.withUsername("ada").password("{noop}pw").roles("ADMIN").build(),
+                User.withUsername("olga").password("{noop}pw").roles("OPERATOR").build(),
                 User.withUsername("vic").password("{noop}pw").roles("VIEWER").build(),
+                User.withUsername(MARKUP).password("{noop}pw").roles("ADMIN").build(),
                 User.withUsername("sam").password("{noop}pw").roles("USER").build());
     }
 }

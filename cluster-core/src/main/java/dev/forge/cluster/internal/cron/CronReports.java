@@ -22,6 +22,7 @@ import java.util.Optional;
 import java.util.UUID;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -127,20 +128,27 @@ final class CronReports {
     }
 
     private static CronRun run(ResultSet row) throws SQLException {
-        String jobStatus = row.getString("job_status");
         return new CronRun(
                 row.getString("cron"),
                 row.getObject("slot", OffsetDateTime.class).toInstant(),
                 EnumText.parse(CronRun.Outcome.class, row.getString("outcome")),
                 row.getString("reason"),
                 row.getObject("job_id", UUID.class),
-                jobStatus == null ? null : EnumText.parse(JobStatus.class, jobStatus),
+                status(row.getString("job_status")),
                 row.getObject("attempts", Integer.class),
                 row.getString("last_error"),
                 time(row, "started_at"),
                 time(row, "finished_at"),
                 row.getObject("term", Long.class),
                 row.getObject("fired_at", OffsetDateTime.class).toInstant());
+    }
+
+    /** Null if there is none, or if the column was edited by hand and cannot be read: the other runs still can. */
+    private static @Nullable JobStatus status(@Nullable String text) {
+        return Stream.of(JobStatus.values())
+                .filter(status -> EnumText.hyphenated(status).equals(text))
+                .findFirst()
+                .orElse(null);
     }
 
     private static @Nullable Instant time(ResultSet row, String column) throws SQLException {

@@ -132,7 +132,7 @@ final class BulkJobs {
             return new BulkResult(0, 0, 0, null);
         }
         JobFilter narrowed = filter.withStatuses(statuses.toArray(JobStatus[]::new));
-        AuditedChanges.BulkCall recorded = audit.begin(new Operation(command.action, filter, command.detail));
+        AuditedChanges.BulkCall recorded = audit.begin(new Operation(command.action, target(filter), command.detail));
         long[] committed = {0};
         try {
             return run(
@@ -147,6 +147,15 @@ final class BulkJobs {
         } finally {
             recorded.end(committed[0]);
         }
+    }
+
+    /** Returns the id if the filter selects one job by its id alone, so that the audit trail finds what happened to that job. */
+    private static Object target(JobFilter filter) {
+        return filter.ids().size() == 1
+                        && filter.toString()
+                                .equals(JobFilter.all().withIds(filter.ids()).toString())
+                ? filter.ids().iterator().next()
+                : filter;
     }
 
     private BulkResult run(

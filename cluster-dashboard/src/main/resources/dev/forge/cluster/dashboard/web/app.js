@@ -19,7 +19,9 @@ import { Locks } from './pages/locks.js';
 import { RateLimits } from './pages/rate-limits.js';
 import { Audit } from './pages/audit.js';
 
+// Without a prototype: the address of a page may be any text, such as constructor.
 const PAGES = {
+  __proto__: null,
   overview: ['Overview', Overview, 'o'],
   jobs: ['Jobs', Jobs, 'j'],
   'job-names': ['Job names', JobNames, 'n'],
@@ -40,7 +42,7 @@ const GROUPS = [
   ['History', ['audit']],
 ];
 // Addresses of earlier versions.
-const MOVED = { limits: 'job-names' };
+const MOVED = { __proto__: null, limits: 'job-names' };
 const THEME = 'forge-dashboard-theme';
 
 function isDark() {

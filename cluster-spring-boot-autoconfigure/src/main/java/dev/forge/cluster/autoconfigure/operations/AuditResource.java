@@ -10,11 +10,13 @@ import dev.forge.cluster.autoconfigure.operations.AuditDescriptor.EntryDescripto
 import dev.forge.cluster.autoconfigure.operations.ValueSanitizer.Sanitized;
 import dev.forge.cluster.internal.runtime.EnumText;
 import java.util.List;
+import java.util.regex.Pattern;
 
 /** The resource {@code audit}: who changed what. */
 final class AuditResource implements Resource {
 
     private static final int DEFAULT_LIMIT = 50;
+    private static final Pattern ID = Pattern.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}");
     private static final ResourceParameters PARAMETERS =
             ResourceParameters.ofList("who", "source", "action", "target", "before", "limit");
 
@@ -72,7 +74,7 @@ final class AuditResource implements Resource {
                 entry.address(),
                 EnumText.hyphenated(entry.source()),
                 entry.action(),
-                // The text of a filter may contain groups, keys and metadata.
+                // The text of a filter may contain groups, keys and metadata; the id of the only job does not.
                 isFilter(entry) ? shown.value("filter", entry.target()) : entry.target(),
                 shown.value("detail", entry.detail()),
                 entry.count(),
@@ -81,6 +83,7 @@ final class AuditResource implements Resource {
     }
 
     private static boolean isFilter(AuditEntry entry) {
-        return entry.call() != null || entry.action().startsWith("jobs.");
+        return (entry.call() != null || entry.action().startsWith("jobs."))
+                && !ID.matcher(entry.target()).matches();
     }
 }

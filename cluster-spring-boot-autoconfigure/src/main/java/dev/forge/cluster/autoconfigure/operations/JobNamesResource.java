@@ -10,6 +10,7 @@ import dev.forge.cluster.job.Jobs;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Function;
 import java.util.stream.Collectors;
@@ -56,11 +57,17 @@ final class JobNamesResource implements Resource {
         var names = new TreeSet<>(waiting.keySet());
         names.addAll(summaries.keySet());
         names.addAll(limited.keySet());
+        // Not those of the demand, which is some seconds old: whoever pauses a name wants to see that it is paused. And
+        // a name without
+        // a handler must be found to be resumed.
+        Set<String> paused = jobs.paused();
+        names.addAll(paused);
         return request.result(new JobNamesDescriptor(
                 range.toSeconds(),
                 names.stream()
                         .limit(MOST_NAMES)
-                        .map(name -> descriptor(name, waiting.get(name), summaries.get(name), limited.get(name)))
+                        .map(name -> descriptor(
+                                name, paused.contains(name), waiting.get(name), summaries.get(name), limited.get(name)))
                         .toList(),
                 names.size() > MOST_NAMES));
     }
@@ -71,12 +78,13 @@ final class JobNamesResource implements Resource {
 
     private static JobNameDescriptor descriptor(
             String name,
+            boolean paused,
             DemandDescriptor.@Nullable JobNameDescriptor waiting,
             @Nullable JobSummary did,
             @Nullable LimitDescriptor limits) {
         return new JobNameDescriptor(
                 name,
-                waiting != null && waiting.paused(),
+                paused,
                 waiting == null ? null : waiting.executor(),
                 waiting == null ? 0 : waiting.due(),
                 waiting == null || waiting.dueIsExact(),

@@ -402,6 +402,47 @@ class ClusterOperationsTests {
     }
 
     @Test
+    void change_of_one_selected_job_is_recorded_with_its_id() {
+        runner().run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            jobs.pause("line");
+            UUID job = jobs.enqueueNamed("line", null).id();
+            change(context, "rescheduled", Map.of("ids", job.toString(), "at", "2041-02-03T04:05:06Z"), "jobs");
+            change(context, "cancelled", Map.of("ids", job.toString(), "name", "line", "reason", "mistake"), "jobs");
+            AuditDescriptor seen = (AuditDescriptor) read(context, GUEST, Map.of("target", job.toString()), "audit");
+            assertThat(seen.entries()).singleElement().satisfies(entry -> {
+                assertThat(entry.action()).isEqualTo("jobs.reschedule-all");
+                assertThat(entry.target()).isEqualTo(job.toString());
+            });
+            AuditDescriptor other =
+                    (AuditDescriptor) read(context, OPERATOR, Map.of("action", "jobs.cancel-all"), "audit");
+            assertThat(String.valueOf(other.entries().get(0).target()))
+                    .as("a filter with a further condition")
+                    .startsWith("JobFilter[name=line");
+        });
+    }
+
+    /** The demand, which names are read with, is some seconds old. */
+    @Test
+    void job_name_is_paused_and_resumed_at_once() {
+        runner().run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            for (boolean paused : new boolean[] {false, true, false}) {
+                if (paused) {
+                    jobs.pause("line");
+                } else {
+                    jobs.resume("line");
+                }
+                JobNamesDescriptor names = (JobNamesDescriptor) read(context, GUEST, Map.of(), "job-names");
+                assertThat(names.names())
+                        .filteredOn(name -> name.name().equals("line"))
+                        .singleElement()
+                        .satisfies(name -> assertThat(name.paused()).isEqualTo(paused));
+            }
+        });
+    }
+
+    @Test
     void history_names_attention_and_versions_are_read() {
         runner().run(context -> {
             Jobs jobs = context.getBean(Jobs.class);

@@ -9,8 +9,8 @@ import { Id, Value, number, text } from '../components/value.js';
 
 const SOURCES = ['dashboard', 'endpoint', 'http', 'java', 'sql'];
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const PAGES = { job: 'jobs', batch: 'batches', workflow: 'workflows' };
-const NAMES = { name: 'job-names', limit: 'job-names', weight: 'job-names', cron: 'crons' };
+const PAGES = { __proto__: null, job: 'jobs', jobs: 'jobs', batch: 'batches', workflow: 'workflows' };
+const NAMES = { __proto__: null, name: 'job-names', limit: 'job-names', weight: 'job-names', cron: 'crons' };
 
 /** The target of an entry, as a link if its page is known. */
 export function Target({ entry }) {

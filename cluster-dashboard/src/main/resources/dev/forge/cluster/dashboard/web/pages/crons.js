@@ -9,7 +9,7 @@ import { Resource } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { Time, absolute, duration, isUtc } from '../components/time.js';
 
-const MACROS = { '@yearly': 'every year', '@annually': 'every year', '@monthly': 'every month', '@weekly': 'every week', '@daily': 'every day', '@midnight': 'every day at 00:00', '@hourly': 'every hour' };
+const MACROS = { __proto__: null, '@yearly': 'every year', '@annually': 'every year', '@monthly': 'every month', '@weekly': 'every week', '@daily': 'every day', '@midnight': 'every day at 00:00', '@hourly': 'every hour' };
 const DAYS = { 0: 'Sunday', 1: 'Monday', 2: 'Tuesday', 3: 'Wednesday', 4: 'Thursday', 5: 'Friday', 6: 'Saturday', 7: 'Sunday', SUN: 'Sunday', MON: 'Monday', TUE: 'Tuesday', WED: 'Wednesday', THU: 'Thursday', FRI: 'Friday', SAT: 'Saturday' };
 
 /** Returns a simple cron expression in words, or null. */
