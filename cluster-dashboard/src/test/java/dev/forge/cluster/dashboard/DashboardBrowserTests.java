@@ -21,6 +21,7 @@ import java.util.UUID;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.beans.factory.annotation.Autowired;
 
@@ -250,6 +251,19 @@ class DashboardBrowserTests extends DashboardPages {
         open("?page=" + page);
         assertThat(text()).contains("There is no page “%s”.".formatted(page));
         assertCleanConsole();
+    }
+
+    @ParameterizedTest
+    @CsvSource({"jobs, Job", "batches, Batch", "workflows, Run", "crons, Cron"})
+    void page_of_a_thing_that_is_gone_says_so_below_a_heading(String page, String heading) throws IOException {
+        UUID id = UUID.randomUUID();
+        open("?page=%s&id=%s".formatted(page, id));
+        assertThat(browser.run("return document.querySelector('h1').innerText").asString())
+                .isEqualTo(heading);
+        assertThat(browser.run("return document.querySelector('main .state.error').innerText")
+                        .asString())
+                .contains(id.toString());
+        assertThat(violations()).isEmpty();
     }
 
     @Test

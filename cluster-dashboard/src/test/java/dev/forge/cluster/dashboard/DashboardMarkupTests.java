@@ -116,11 +116,8 @@ class DashboardMarkupTests extends DashboardPages {
                 "forge_workflow_steps.result",
                 "forge_workflow_steps.last_error",
                 "forge_workflow_steps.attempt_history");
-        List<String> cron = List.of(
-                "forge_crons.name",
-                "forge_crons.handler",
-                "forge_crons.expression",
-                "forge_crons.zone");
+        List<String> cron =
+                List.of("forge_crons.name", "forge_crons.handler", "forge_crons.expression", "forge_crons.zone");
         var pages = new LinkedHashMap<String, List<String>>();
         pages.put("", List.of(node, "forge_leaders.role"));
         pages.put("?page=jobs", List.of(job, node, "forge_jobs.job_group", "forge_jobs.tags"));

@@ -17,9 +17,12 @@ export function ErrorBox({ error, stale, path }) {
   return html`<p class="state error" role="alert">${what}${error.message}${stale ? ' The data below are those of the last success.' : ''}</p>`;
 }
 
-/** Shows the content of a resource, or why there is none. Content stays when a later read fails. */
-export function Resource({ of, children }) {
-  if (!of.data) return of.error ? html`<${ErrorBox} error=${of.error} path=${of.path} />` : html`<${Loading} />`;
+/**
+ * Shows the content of a resource, or why there is none. Content stays when a later read fails. A page whose heading is part of the
+ * content gives a title for the time without content.
+ */
+export function Resource({ of, title, children }) {
+  if (!of.data) return html`${title && html`<h1>${title}</h1>`}${of.error ? html`<${ErrorBox} error=${of.error} path=${of.path} />` : html`<${Loading} />`}`;
   return html`
     ${of.error && !GENERAL.includes(of.error.code) && html`<${ErrorBox} error=${of.error} path=${of.path} stale />`}
     <div class=${of.stale ? 'stale' : undefined}>${children(of.data)}</div>`;

@@ -50,7 +50,7 @@ function Batch({ id, session }) {
   const jobs = (text, status) => html`<${Link} page="jobs" params=${{ batch: id, status }}>${text}<//>`;
   return html`
     <p class="crumbs"><${Link} page="batches">Batches<//> / <code>${id}</code></p>
-    <${Resource} of=${found}>${(batch) => html`
+    <${Resource} of=${found} title="Batch">${(batch) => html`
       <div class="headline">
         <h1>${String(batch.name ?? 'Batch')} <${Badge} status=${batch.status} /></h1>
         <${Actions} session=${session} onDone=${found.refresh} actions=${[

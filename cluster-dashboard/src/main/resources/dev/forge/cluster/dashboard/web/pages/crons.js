@@ -127,7 +127,7 @@ function Cron({ id, session }) {
   const found = useResource('crons', { id, limit: 60 });
   return html`
     <p class="crumbs"><${Link} page="crons">Crons<//> / <code>${id}</code></p>
-    <${Resource} of=${found}>${(cron) => {
+    <${Resource} of=${found} title="Cron">${(cron) => {
       const runs = cron.runs || [];
       return html`
         <div class="headline">

@@ -111,7 +111,7 @@ export function Job({ id, session }) {
   const values = session.permissions.includes('values');
   return html`
     <p class="crumbs"><${Link} page="jobs">Jobs<//> / <code>${id}</code></p>
-    <${Resource} of=${found}>${(job) => {
+    <${Resource} of=${found} title="Job">${(job) => {
       const nameOf = (node, given) => {
         const known = nodes.data && nodes.data.nodes.find((each) => each.id === node);
         const name = given || (known ? known.name : node === job.node ? job.nodeName : null);

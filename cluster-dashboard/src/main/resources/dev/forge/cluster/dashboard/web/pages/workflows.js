@@ -134,7 +134,7 @@ function Run({ id, session }) {
   const values = session.permissions.includes('values');
   return html`
     <p class="crumbs"><${Link} page="workflows">Workflows<//> / <code>${id}</code></p>
-    <${Resource} of=${found}>${(run) => html`
+    <${Resource} of=${found} title="Run">${(run) => html`
       <div class="headline">
         <h1>${run.name} <${Badge} status=${run.status} /></h1>
         <${Actions} session=${session} onDone=${found.refresh} actions=${actions(run, values)} />
