@@ -5,7 +5,9 @@ package dev.forge.cluster.cron;
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ReadOnlyTransactionException;
 import java.time.Instant;
+import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
@@ -78,6 +80,15 @@ public interface Crons {
 
     /** Returns the outcomes of up to {@code limit} (at most 1,000) slots of a cron, latest first. */
     List<CronRun> runs(String name, int limit);
+
+    /**
+     * Returns the outcomes of the latest slots of several crons, latest first, without the errors of their jobs. Reads them with one
+     * statement. Crons without slots are absent.
+     *
+     * @param names the names of at most 1,000 crons
+     * @param limit the number of slots of each cron, between 1 and 20
+     */
+    Map<String, List<CronRun>> latestRuns(Collection<String> names, int limit);
 
     /**
      * Returns the next slots of a cron, the earliest first; empty if there is no such cron, or if it never fires. Slots of a paused

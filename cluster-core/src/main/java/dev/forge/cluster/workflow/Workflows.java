@@ -102,6 +102,24 @@ public interface Workflows {
      * @param status a status; null for all
      * @param limit the number of runs, between 1 and 1,000
      */
+    default List<WorkflowInfo> list(
+            @Nullable String workflow, @Nullable String version, @Nullable WorkflowStatus status, int limit) {
+        return list(workflow, version, status, null, limit);
+    }
+
+    /**
+     * Returns the newest of the 10,000 runs before another one, newest first, without their steps: the next page of a list.
+     *
+     * @param workflow the name of a workflow; null for all
+     * @param version a version; null for all
+     * @param status a status; null for all
+     * @param after the id of the last run of the previous page, which need not exist any more; null for the first page
+     * @param limit the number of runs, between 1 and 1,000
+     */
     List<WorkflowInfo> list(
-            @Nullable String workflow, @Nullable String version, @Nullable WorkflowStatus status, int limit);
+            @Nullable String workflow,
+            @Nullable String version,
+            @Nullable WorkflowStatus status,
+            @Nullable UUID after,
+            int limit);
 }

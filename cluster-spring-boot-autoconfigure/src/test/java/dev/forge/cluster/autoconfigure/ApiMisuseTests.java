@@ -548,6 +548,7 @@ class ApiMisuseTests {
             isNull("Crons.trigger", "name", () -> crons.trigger(null));
             isNull("Crons.find", "name", () -> crons.find(null));
             isNull("Crons.runs", "name", () -> crons.runs(null, 1));
+            isNull("Crons.latestRuns", "names", () -> crons.latestRuns(null, 1));
             Daemons daemons = context.getBean(Daemons.class);
             isNull("Daemons.find", "name", () -> daemons.find(null));
             isNull("Daemons.pause", "name", () -> daemons.pause(null));

@@ -16,6 +16,7 @@ import java.sql.SQLException;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -38,11 +39,13 @@ final class CronReports {
         this.client = JdbcClient.create(source);
     }
 
+    private static final String ERROR = "left(coalesce(j.last_error, r.last_error), 2000)";
+
     private static final String RUN = """
             r.cron, r.slot, r.outcome, r.reason, r.job_id, coalesce(j.status, r.job_status) AS job_status,
-            coalesce(j.attempts, r.attempts) AS attempts, left(coalesce(j.last_error, r.last_error), 2000) AS last_error,
+            coalesce(j.attempts, r.attempts) AS attempts, %s AS last_error,
             coalesce(j.started_at, r.started_at) AS started_at, coalesce(j.finished_at, r.finished_at) AS finished_at,
-            r.term, r.fired_at""";
+            r.term, r.fired_at""".formatted(ERROR);
 
     private static final String RUNS = """
             SELECT %s FROM ~.forge_cron_runs r LEFT JOIN ~.forge_jobs j ON j.id = r.job_id
@@ -100,6 +103,21 @@ final class CronReports {
                 .params(cron, limit)
                 .query((row, n) -> run(row))
                 .list();
+    }
+
+    /** Returns the outcomes of the latest slots of each cron, the latest first, without errors: these may be long. */
+    Map<String, List<CronRun>> latestRuns(Collection<String> crons, int limit) {
+        return client
+                .sql(schema.sql("""
+                SELECT l.* FROM unnest(?::text[]) AS c (name),
+                    LATERAL (%s WHERE r.cron = c.name ORDER BY r.slot DESC LIMIT ?) AS l
+                ORDER BY l.cron, l.slot DESC
+                """.formatted(RUNS.replace(ERROR, "NULL::text"))))
+                .params(crons.toArray(String[]::new), limit)
+                .query((row, n) -> run(row))
+                .list()
+                .stream()
+                .collect(Collectors.groupingBy(CronRun::cron));
     }
 
     private static CronInfo info(ResultSet row, Map<String, CronRun> last, Map<String, CronRun> latest)

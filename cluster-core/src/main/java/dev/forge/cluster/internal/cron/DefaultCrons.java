@@ -34,9 +34,12 @@ import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.JobPriority;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import java.util.UUID;
 import java.util.function.BooleanSupplier;
 import javax.sql.DataSource;
@@ -47,6 +50,9 @@ public final class DefaultCrons implements Crons {
 
     /** The longest list of slots. */
     private static final int MOST_LISTED = 1_000;
+
+    /** The longest list of slots of each of several crons. */
+    private static final int MOST_LATEST = 20;
 
     private final Node node;
     private final JobEngine jobs;
@@ -306,6 +312,18 @@ public final class DefaultCrons implements Crons {
                     "Cron '%s': limit %d must be between 1 and %d".formatted(name, limit, MOST_LISTED));
         }
         return reports.runs(name, limit);
+    }
+
+    @Override
+    public Map<String, List<CronRun>> latestRuns(Collection<String> names, int limit) {
+        Arguments.required("Crons.latestRuns", "names", names);
+        names.forEach(name -> CronDefinitionChecks.requireLookupName("Crons.latestRuns", name));
+        if (names.size() > MOST_LISTED) {
+            throw new CronRejectedException(
+                    "Crons.latestRuns: %d names are too many, at most %d".formatted(names.size(), MOST_LISTED));
+        }
+        Arguments.limit("Crons.latestRuns", limit, MOST_LATEST);
+        return names.isEmpty() ? Map.of() : reports.latestRuns(Set.copyOf(names), limit);
     }
 
     @Override

@@ -164,7 +164,11 @@ public final class DefaultWorkflows implements Workflows {
 
     @Override
     public List<WorkflowInfo> list(
-            @Nullable String workflow, @Nullable String version, @Nullable WorkflowStatus status, int limit) {
+            @Nullable String workflow,
+            @Nullable String version,
+            @Nullable WorkflowStatus status,
+            @Nullable UUID after,
+            int limit) {
         Arguments.limit("Workflows.list", limit, MOST_LISTED);
         if (workflow != null) {
             requireStorable("workflow", workflow);
@@ -172,7 +176,7 @@ public final class DefaultWorkflows implements Workflows {
         if (version != null) {
             requireStorable("version", version);
         }
-        return reports.list(workflow, version, status, limit);
+        return reports.list(workflow, version, status, after, limit);
     }
 
     private void requireMayChange(String call) {

@@ -56,8 +56,8 @@ public final class ClusterEndpoint {
      * @param user the user; null means an anonymous one
      * @param name returns only entries of that name, for jobs and workflows
      * @param status returns only entries with that status, for jobs and workflows
-     * @param after returns only entries after that name, id or key, for crons, limits, batches and rate limits; continues a search, for
-     *     jobs: {@link JobsDescriptor#next()}
+     * @param after returns only entries after that name, id or key, for crons, limits, batches, workflows and rate limits; continues a search,
+     *     for jobs: {@link JobsDescriptor#next()}
      * @param limit the largest number of entries
      * @param tag returns only jobs with that tag; several with commas: with all of them
      * @param group returns only jobs of that group
@@ -77,6 +77,7 @@ public final class ClusterEndpoint {
      * @param action returns only entries of that action, for the audit trail
      * @param target returns only entries about that id or name, for the audit trail
      * @param before returns only entries before that id, for the audit trail
+     * @param recent the number of latest slots of each cron, for crons
      * @param path the resource, followed by the name or id of an entry
      * @return null if there is no such resource or entry; a response with status 400 if a parameter is invalid, and with status 503
      *     if too many other requests read
@@ -107,6 +108,7 @@ public final class ClusterEndpoint {
             @Nullable String action,
             @Nullable String target,
             @Nullable Long before,
+            @Nullable Integer recent,
             @Selector(match = Match.ALL_REMAINING) String... path) {
         var given = new HashMap<String, @Nullable Object>();
         given.put("name", name);
@@ -131,6 +133,7 @@ public final class ClusterEndpoint {
         given.put("action", action);
         given.put("target", target);
         given.put("before", before);
+        given.put("recent", recent);
         return response(
                 () -> operations.read(caller(user), List.of(path), texts(given)),
                 // Spring Boot turns null into a response with status 404.

@@ -37,6 +37,7 @@ public record CronsDescriptor(List<CronDescriptor> cron, List<CronDescriptor> fi
      * @param nextExecution the next slot; absent if there is none
      * @param upcoming its next slots, at most five; absent in lists
      * @param runs its latest slots, the newest first; absent in lists
+     * @param recent its latest slots in brief, the newest first; absent unless a list is asked for them
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
     public record CronDescriptor(
@@ -57,7 +58,8 @@ public record CronsDescriptor(List<CronDescriptor> cron, List<CronDescriptor> fi
             @Nullable SlotDescriptor lastSlot,
             @Nullable NextExecutionDescriptor nextExecution,
             @Nullable List<Instant> upcoming,
-            @Nullable List<SlotDescriptor> runs) {}
+            @Nullable List<SlotDescriptor> runs,
+            @Nullable List<RecentSlotDescriptor> recent) {}
 
     /**
      * What a cron runs.
@@ -101,6 +103,23 @@ public record CronsDescriptor(List<CronDescriptor> cron, List<CronDescriptor> fi
             @Nullable Instant finishedAt,
             @Nullable Long term,
             Instant decidedAt) {}
+
+    /**
+     * A slot of a cron in brief.
+     *
+     * @param time the planned time
+     * @param outcome ran, skipped or missed
+     * @param status the status of its job: STARTED, SUCCESS or ERROR; absent without a job
+     * @param reason why it did not run, or ran outside the schedule
+     * @param job the job; absent if none was enqueued
+     */
+    @JsonInclude(JsonInclude.Include.NON_NULL)
+    public record RecentSlotDescriptor(
+            Instant time,
+            String outcome,
+            @Nullable String status,
+            @Nullable String reason,
+            @Nullable UUID job) {}
 
     /**
      * The response to a state change of a cron.

@@ -6,6 +6,7 @@ import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.autoconfigure.operations.CronsDescriptor.CronDescriptor;
 import dev.forge.cluster.autoconfigure.operations.CronsDescriptor.CronStateDescriptor;
 import dev.forge.cluster.autoconfigure.operations.CronsDescriptor.NextExecutionDescriptor;
+import dev.forge.cluster.autoconfigure.operations.CronsDescriptor.RecentSlotDescriptor;
 import dev.forge.cluster.autoconfigure.operations.CronsDescriptor.RunnableDescriptor;
 import dev.forge.cluster.autoconfigure.operations.CronsDescriptor.SlotDescriptor;
 import dev.forge.cluster.autoconfigure.operations.ValueSanitizer.Sanitized;
@@ -21,6 +22,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.convert.DurationStyle;
@@ -31,8 +33,10 @@ final class CronsResource implements Resource {
     private static final int DEFAULT_LIMIT = 1_000;
     private static final int DEFAULT_SLOTS = 20;
     private static final int UPCOMING = 5;
-    private static final ResourceParameters PARAMETERS =
-            ResourceParameters.ofList("after", "limit").withEntry("limit").withChange();
+    private static final int MOST_RECENT = 20;
+    private static final ResourceParameters PARAMETERS = ResourceParameters.ofList("after", "limit", "recent")
+            .withEntry("limit")
+            .withChange();
 
     private final Crons crons;
     private final ValueSanitizer values;
@@ -57,16 +61,45 @@ final class CronsResource implements Resource {
         return request.result(request.hasEntry() ? find(request) : list(request));
     }
 
-    /** The parameter {@code after} is the name after which the list begins. */
+    /** The parameter {@code after} is the name after which the list begins, {@code recent} the number of slots of each cron. */
     private CronsDescriptor list(OperationRequest request) {
         Sanitized shown = values.shownTo(request.caller());
         List<CronDescriptor> cron = new ArrayList<>();
         List<CronDescriptor> fixedRate = new ArrayList<>();
-        for (CronInfo info : crons.list(request.text("after"), request.limit(DEFAULT_LIMIT))) {
-            CronDescriptor descriptor = descriptor(info, null, null, shown);
+        List<CronInfo> page = crons.list(request.text("after"), request.limit(DEFAULT_LIMIT));
+        Map<String, List<CronRun>> recent = recent(page, request.integer("recent"));
+        for (CronInfo info : page) {
+            CronDescriptor descriptor = descriptor(
+                    info,
+                    null,
+                    null,
+                    recent == null ? null : brief(recent.getOrDefault(info.name(), List.of())),
+                    shown);
             (descriptor.interval() == null ? cron : fixedRate).add(descriptor);
         }
         return new CronsDescriptor(cron, fixedRate);
+    }
+
+    /** Returns the latest slots of all crons of a page; null if none are asked for. */
+    private @Nullable Map<String, List<CronRun>> recent(List<CronInfo> page, @Nullable Integer slots) {
+        if (slots == null) {
+            return null;
+        }
+        if (slots < 1 || slots > MOST_RECENT) {
+            throw new InvalidOperationException("recent (%d) must be between 1 and %d".formatted(slots, MOST_RECENT));
+        }
+        return crons.latestRuns(page.stream().map(CronInfo::name).toList(), slots);
+    }
+
+    private static List<RecentSlotDescriptor> brief(List<CronRun> runs) {
+        return runs.stream()
+                .map(run -> new RecentSlotDescriptor(
+                        run.slot(),
+                        EnumText.hyphenated(run.outcome()),
+                        status(run.jobStatus()),
+                        run.reason(),
+                        run.job()))
+                .toList();
     }
 
     /** Returns one cron with its latest slots; null if there is no such cron. */
@@ -81,12 +114,17 @@ final class CronsResource implements Resource {
                         crons.runs(name, slots).stream()
                                 .map(run -> slot(run, shown))
                                 .toList(),
+                        null,
                         shown))
                 .orElse(null);
     }
 
     private static CronDescriptor descriptor(
-            CronInfo info, @Nullable List<Instant> upcoming, @Nullable List<SlotDescriptor> runs, Sanitized shown) {
+            CronInfo info,
+            @Nullable List<Instant> upcoming,
+            @Nullable List<SlotDescriptor> runs,
+            @Nullable List<RecentSlotDescriptor> recent,
+            Sanitized shown) {
         Duration interval = interval(info);
         CronRun last = info.lastRun();
         CronRun latest = info.latest();
@@ -108,7 +146,8 @@ final class CronsResource implements Resource {
                 latest == null || latest.equals(last) ? null : slot(latest, shown),
                 info.next() == null ? null : new NextExecutionDescriptor(info.next()),
                 upcoming,
-                runs);
+                runs,
+                recent);
     }
 
     /** Parses the interval; null if the cron has an expression, or the table holds an unreadable one. */

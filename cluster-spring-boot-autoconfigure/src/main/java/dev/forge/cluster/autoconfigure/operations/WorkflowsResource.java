@@ -26,7 +26,8 @@ import org.jspecify.annotations.Nullable;
 final class WorkflowsResource implements Resource {
 
     private static final int DEFAULT_LIMIT = 50;
-    private static final ResourceParameters PARAMETERS = ResourceParameters.ofList("name", "version", "status", "limit")
+    private static final ResourceParameters PARAMETERS = ResourceParameters.ofList(
+                    "name", "version", "status", "after", "limit")
             .withEntry()
             .withChange("signal", "value");
     private static final String SIGNALLED = "signalled";
@@ -59,12 +60,15 @@ final class WorkflowsResource implements Resource {
         return request.result(request.path().size() == 2 ? find(request.entry(), request.caller()) : null);
     }
 
+    /** The parameter {@code after} is the id of the run after which the list begins: older ones follow. */
     private WorkflowsDescriptor list(OperationRequest request) {
+        String after = request.text("after");
         return new WorkflowsDescriptor(workflows
                 .list(
                         request.text("name"),
                         request.text("version"),
                         OperationRequest.status(WorkflowStatus.class, request.text("status")),
+                        after == null ? null : OperationRequest.id("run", after),
                         request.limit(DEFAULT_LIMIT))
                 .stream()
                 .map(run -> new RunSummaryDescriptor(

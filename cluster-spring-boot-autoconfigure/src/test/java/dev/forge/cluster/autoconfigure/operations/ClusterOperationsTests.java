@@ -11,10 +11,14 @@ import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.actuate.ClusterActuatorAutoConfiguration;
 import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
 import dev.forge.cluster.autoconfigure.operations.BatchesDescriptor.BatchDescriptor;
+import dev.forge.cluster.autoconfigure.operations.CronsDescriptor.CronDescriptor;
+import dev.forge.cluster.autoconfigure.operations.CronsDescriptor.RecentSlotDescriptor;
 import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobDescriptor;
 import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobSummaryDescriptor;
 import dev.forge.cluster.autoconfigure.operations.RateLimitsDescriptor.RateLimitDescriptor;
 import dev.forge.cluster.autoconfigure.ratelimit.RateLimitAutoConfiguration;
+import dev.forge.cluster.cron.ClusterCron;
+import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobBatch;
 import dev.forge.cluster.job.JobBatchOptions;
@@ -28,10 +32,12 @@ import dev.forge.cluster.ratelimit.RateLimiter;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -236,6 +242,60 @@ class ClusterOperationsTests {
             assertThat(batches(context, Map.of("limit", "2"))).isEqualTo(newestFirst.subList(0, 2));
             assertThat(batches(context, Map.of("after", newestFirst.get(1).toString())))
                     .isEqualTo(newestFirst.subList(2, 3));
+        });
+    }
+
+    static class Schedules {
+        @ClusterCron(value = "0 * * * *", name = "hourly")
+        void hourly() {}
+
+        @ClusterCron(every = "365d", name = "yearly")
+        void yearly() {}
+    }
+
+    private static CronDescriptor cron(ApplicationContext context, String name, Map<String, String> parameters) {
+        CronsDescriptor crons = (CronsDescriptor) read(context, GUEST, parameters, "crons");
+        return Stream.concat(crons.cron().stream(), crons.fixedRate().stream())
+                .filter(cron -> cron.name().equals(name))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    @Test
+    void crons_are_listed_with_their_latest_slots_if_asked_for() {
+        runner().withBean(Schedules.class).run(context -> {
+            Crons crons = context.getBean(Crons.class);
+            await().until(() ->
+                    crons.find("hourly").isPresent() && crons.find("yearly").isPresent());
+            // A time after those that the leader decides in the meantime.
+            database.jdbc().sql("""
+                    INSERT INTO forge_cron_runs (cron, slot, outcome, reason, job_id, job_status, last_error)
+                    SELECT 'hourly', now() + n * interval '1 hour', 'ran', NULL, gen_random_uuid(), 'completed', 'long'
+                    FROM generate_series(1, 30) n
+                    UNION ALL SELECT 'hourly', now() + interval '31 hours', 'missed', 'no leader', NULL, NULL, NULL
+                    UNION ALL SELECT 'hourly', now() + interval '32 hours', 'ran', NULL, gen_random_uuid(), 'failed', 'long'
+                    """).update();
+            assertThat(cron(context, "hourly", Map.of()).recent()).isNull();
+            assertThat(cron(context, "hourly", Map.of("recent", "20")).recent())
+                    .hasSize(20)
+                    .isSortedAccordingTo(
+                            Comparator.comparing(RecentSlotDescriptor::time).reversed())
+                    .satisfies(slots -> {
+                        assertThat(slots.get(0).outcome()).isEqualTo("ran");
+                        assertThat(slots.get(0).status()).isEqualTo("ERROR");
+                        assertThat(slots.get(0).job()).isNotNull();
+                        assertThat(slots.get(1).outcome()).isEqualTo("missed");
+                        assertThat(slots.get(1).reason()).isEqualTo("no leader");
+                        assertThat(slots.get(1).status()).isNull();
+                        assertThat(slots.get(2).status()).isEqualTo("SUCCESS");
+                    });
+            assertThat(cron(context, "hourly", Map.of("recent", "1")).recent()).hasSize(1);
+            assertThat(cron(context, "yearly", Map.of("recent", "20")).recent()).isEmpty();
+            for (String slots : List.of("0", "21")) {
+                assertThatExceptionOfType(InvalidOperationException.class)
+                        .isThrownBy(() -> read(context, GUEST, Map.of("recent", slots), "crons"))
+                        .withMessage("recent (%s) must be between 1 and 20".formatted(slots));
+            }
         });
     }
 

@@ -116,6 +116,7 @@ class NameTests {
             calls.put("leader role", () -> member.leadership().join(bad));
             calls.put("cron to find", () -> member.crons().find(bad));
             calls.put("cron whose runs are listed", () -> member.crons().runs(bad, 1));
+            calls.put("cron whose latest runs are listed", () -> member.crons().latestRuns(List.of(bad), 1));
             calls.put("cron to pause", () -> member.crons().pause(bad));
             calls.put("cron to resume", () -> member.crons().resume(bad));
             calls.put("cron to trigger", () -> member.crons().trigger(bad));

@@ -27,6 +27,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -158,6 +159,27 @@ class WorkflowCommandTests {
         assertThat(one.workflows().list(null, null, 10))
                 .singleElement()
                 .satisfies(listed -> assertThat(listed.resolutionReason()).isNull());
+    }
+
+    @Test
+    void list_of_runs_continues_behind_a_run() {
+        flows.on("waits", wf -> wf.awaitSignal("go", String.class));
+        Member one = flows.start("one");
+        List<UUID> newestFirst = Stream.generate(() -> one.workflows().start("waits", null))
+                .limit(5)
+                .sorted((a, b) -> b.toString().compareTo(a.toString()))
+                .toList();
+        assertThat(one.workflows().list("waits", null, null, null, 2))
+                .extracting(WorkflowInfo::id)
+                .isEqualTo(newestFirst.subList(0, 2));
+        assertThat(one.workflows().list("waits", null, null, newestFirst.get(1), 2))
+                .extracting(WorkflowInfo::id)
+                .isEqualTo(newestFirst.subList(2, 4));
+        assertThat(one.workflows().list(null, null, null, newestFirst.get(3), 1_000))
+                .extracting(WorkflowInfo::id)
+                .isEqualTo(newestFirst.subList(4, 5));
+        assertThat(one.workflows().list(null, null, null, newestFirst.get(4), 2))
+                .isEmpty();
     }
 
     @Test

@@ -117,20 +117,32 @@ public final class WorkflowReports {
         }
     }
 
-    /** Lists the newest runs, without input, result, error, reason, progress and steps. */
+    /** Lists the newest runs, or those before a run, without input, result, error, reason, progress and steps. */
     public List<WorkflowInfo> list(
-            @Nullable String workflow, @Nullable String version, @Nullable WorkflowStatus status, int limit) {
-        return client.sql(schema.sql("""
-                SELECT %s FROM (SELECT * FROM ~.forge_workflow_runs ORDER BY id DESC LIMIT 10000) AS r
+            @Nullable String workflow,
+            @Nullable String version,
+            @Nullable WorkflowStatus status,
+            @Nullable UUID after,
+            int limit) {
+        var statement = client.sql(schema.sql("""
+                SELECT %s FROM (SELECT * FROM ~.forge_workflow_runs %s ORDER BY id DESC LIMIT 10000) AS r
                 WHERE (:name::text IS NULL OR r.workflow_name = :name) AND (:status::text IS NULL OR r.status = :status)
                   AND (:version::text IS NULL OR r.workflow_version = :version)
                 ORDER BY r.id DESC LIMIT :limit
-                """.formatted(COLUMNS.formatted(
-                        "NULL::text", "NULL::text", "NULL::text", "NULL::text", WorkflowRunStore.FINAL, "NULL::text"))))
+                """.formatted(
+                                COLUMNS.formatted(
+                                        "NULL::text",
+                                        "NULL::text",
+                                        "NULL::text",
+                                        "NULL::text",
+                                        WorkflowRunStore.FINAL,
+                                        "NULL::text"),
+                                after == null ? "" : "WHERE id < :after")))
                 .param("name", workflow, Types.VARCHAR)
                 .param("version", version, Types.VARCHAR)
                 .param("status", status == null ? null : EnumText.underscored(status), Types.VARCHAR)
-                .param("limit", limit)
+                .param("limit", limit);
+        return (after == null ? statement : statement.param("after", after))
                 .query((row, n) -> info(row))
                 .list();
     }
