@@ -34,6 +34,20 @@ const PAGES = {
   'rate-limits': ['Rate limits', RateLimits, 'r'],
   audit: ['Audit', Audit, 'a'],
 };
+// Outlines on a field of 16 by 16.
+const ICONS = {
+  overview: 'M2 9h3.5V14H2zM6.3 2h3.5v12H6.3zM10.5 6H14v8h-3.5z',
+  jobs: 'M2 3.5h12M2 8h12M2 12.5h8',
+  'job-names': 'M2 2h5.5L14 8.5 8.5 14 2 7.5zM5 5h.01',
+  batches: 'M8 1.5 14 5 8 8.5 2 5zM2 8l6 3.5L14 8M2 11l6 3.5 6-3.5',
+  crons: 'M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM8 5v3l2 2',
+  daemons: 'M13.5 6.5A5.7 5.7 0 0 0 3 5.5M3 2v3.5h3.5M2.5 9.5A5.7 5.7 0 0 0 13 10.5M13 14v-3.5H9.5',
+  workflows: 'M2 2h4v4H2zM10 10h4v4h-4zM4 6v6h6M10 4h4M12 2v4',
+  nodes: 'M2 2.5h12v4.5H2zM2 9h12v4.5H2zM4.5 4.8h.01M4.5 11.2h.01',
+  locks: 'M3 7h10v7H3zM5 7V5a3 3 0 0 1 6 0v2',
+  'rate-limits': 'M2 11.5a6 6 0 1 1 12 0M8 11.5 11 6.5',
+  audit: 'M3.5 2h6L12.5 5v9h-9zM6 7h4M6 10h4',
+};
 const GROUPS = [
   ['Cluster', ['overview']],
   ['Work', ['jobs', 'job-names', 'batches']],
@@ -167,7 +181,7 @@ function App() {
       ${GROUPS.map(([group, pages]) => html`
         <div role="group" aria-label=${group} key=${group}>
           <span class="group" aria-hidden="true">${group}</span>
-          ${pages.map((page) => html`<${Link} key=${page} page=${page} aria-current=${page === name ? 'page' : undefined}>${PAGES[page][0]}<//>`)}
+          ${pages.map((page) => html`<${Link} key=${page} page=${page} aria-current=${page === name ? 'page' : undefined}><svg viewBox="0 0 16 16" aria-hidden="true"><path d=${ICONS[page]} /></svg>${PAGES[page][0]}<//>`)}
         </div>`)}
     </nav>
     <main id="content" tabindex="-1" ref=${main}>

@@ -7,9 +7,9 @@ const KINDS = {
   warn: ['paused', 'stale', 'draining', 'unknown', 'skipped', 'stranded', 'retired-unresumable'],
 };
 
-/** A status in words; the colour only repeats it. */
-export function Badge({ status, kind: given }) {
+/** A status in words; the colour only repeats it. Something that runs is good, unless it is `work`, which has to end. */
+export function Badge({ status, kind: given, work }) {
   const text = String(status ?? 'unknown').toLowerCase().replaceAll('_', '-');
-  const kind = given || Object.keys(KINDS).find((name) => KINDS[name].includes(text)) || 'calm';
+  const kind = given || (work && text === 'running' && 'busy') || Object.keys(KINDS).find((name) => KINDS[name].includes(text)) || 'calm';
   return html`<span class=${`badge ${kind}`}>${text.replaceAll('-', ' ')}</span>`;
 }

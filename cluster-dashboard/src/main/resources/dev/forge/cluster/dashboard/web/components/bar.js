@@ -1,16 +1,22 @@
 import { html } from '../html.js';
-import { number, percent } from './value.js';
+import { none, number, percent } from './value.js';
 
 const width = (share) => ({ width: `${Math.max(0, Math.min(1, share)) * 100}%` });
 
 /** A share as a bar; the text beside it says the same. */
 export function Bar({ share, text, kind = 'busy' }) {
-  if (share === null || share === undefined) return html`<span class="muted">–</span>`;
+  if (share === null || share === undefined) return none;
   return html`<span class="meter"><span class="bar" aria-hidden="true"><span class=${`fill ${kind}`} style=${width(share)}></span></span><span>${text ?? percent(share)}</span></span>`;
 }
 
 /** Returns the kind of a share of something that should not be used up. */
 export const usage = (share) => (share >= 0.9 ? 'bad' : share >= 0.75 ? 'warn' : 'busy');
+
+/** Several counts of a whole as a small bar; the text beside it says how much is done. parts: [{ label, count, kind }] */
+export function SmallStack({ parts, total, text }) {
+  return html`<span class="meter" title=${parts.map((part) => `${part.label} ${number(part.count)}`).join(', ')}><span class="bar" aria-hidden="true">
+    ${total > 0 && parts.filter((part) => part.count).map((part) => html`<span key=${part.label} class=${`fill ${part.kind}`} style=${width(part.count / total)}></span>`)}</span><span>${text}</span></span>`;
+}
 
 /** Several counts of a whole as one bar with a legend. parts: [{ label, count, kind }] */
 export function Stack({ parts, total, label }) {
@@ -36,8 +42,11 @@ export function progressOf(value) {
   return null;
 }
 
-/** Returns whether the bar says all of a progress. */
-export const isPlainProgress = (value) => Boolean(progressOf(value)) && (typeof value === 'number' || Object.keys(value).every((key) => ['done', 'total', 'percent'].includes(key)));
+/** Returns what the bar does not say of a progress, as an object without further objects; null if that is not possible. */
+export function restOfProgress(value) {
+  const rest = Object.entries(typeof value === 'object' ? value : {}).filter(([key]) => !['done', 'total', 'percent'].includes(key));
+  return progressOf(value) && rest.every(([, each]) => typeof each !== 'object') ? rest.map(([key, each]) => `${key}: ${each}`).join(', ') : null;
+}
 
 export function Progress({ of }) {
   const progress = progressOf(of);
@@ -47,6 +56,6 @@ export function Progress({ of }) {
     <div class="progress">
       <div class="bar large" role="progressbar" aria-label="Progress" aria-valuemin="0" aria-valuemax="100" aria-valuenow=${now}>
         <span class="fill busy" style=${width(progress.share)}></span></div>
-      <b>${progress.text}</b>
+      <b>${progress.text}</b>${restOfProgress(of) && html`<span class="muted">${restOfProgress(of)}</span>`}
     </div>`;
 }

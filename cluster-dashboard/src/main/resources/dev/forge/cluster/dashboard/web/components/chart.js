@@ -62,6 +62,34 @@ function lonely(plot, index, show) {
   return dots;
 }
 
+/** A box beside the cursor with the values below it. Charts share their cursor, but only the one under the pointer has a box. */
+function tooltip(series, format) {
+  const box = document.createElement('div');
+  box.className = 'tip';
+  box.hidden = true;
+  const line = (name, text) => {
+    const element = document.createElement(name);
+    element.textContent = text;
+    return element;
+  };
+  return {
+    init: (plot) => plot.over.append(box),
+    setCursor: (plot) => {
+      const { idx, left } = plot.cursor;
+      box.hidden = idx === null || idx === undefined || left < 0 || !plot.over.matches(':hover');
+      if (box.hidden) return;
+      const values = series.map((each, index) => {
+        const value = plot.data[index + 1][idx];
+        const row = line('div', '');
+        row.append(line('span', each.label), line('b', value == null ? 'no data' : format(value)));
+        return row;
+      });
+      box.replaceChildren(line('time', absolute(new Date(plot.data[0][idx] * 1000), isUtc()).slice(5, 16)), ...values);
+      box.style.left = `${left > plot.over.clientWidth / 2 ? left - box.offsetWidth - 12 : left + 12}px`;
+    },
+  };
+}
+
 function Plot({ data, series, format, text, height, onCursor }) {
   const root = useRef(null);
   const plot = useRef(null);
@@ -75,14 +103,15 @@ function Plot({ data, series, format, text, height, onCursor }) {
       const style = getComputedStyle(document.documentElement);
       const color = (name) => style.getPropertyValue(name).trim();
       const axis = { stroke: color('--muted'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' };
+      const tip = tooltip(series, format);
       plot.current = new uPlot(
         {
           width: root.current.clientWidth,
           height,
-          padding: [8, 8, 0, 0],
+          padding: [8, 18, 0, 0],
           legend: { show: false },
           cursor: { y: false, drag: { x: false, y: false }, sync: { key: 'forge' }, points: { size: 6 } },
-          hooks: { setCursor: [(u) => onCursor(u.cursor.idx ?? null)] },
+          hooks: { init: [tip.init], setCursor: [tip.setCursor, (u) => onCursor(u.cursor.idx ?? null)] },
           scales: { y: { range: (u, min, max) => [0, max > 0 ? max * 1.12 : 1] } },
           axes: [
             { ...axis, space: 60, values: timeLabels, size: 26 },
@@ -156,7 +185,7 @@ export function Chart({ title, unit, data, series, format, height = 150 }) {
         <li class="at muted">${known ? absolute(new Date(data[0][cursor] * 1000), isUtc()).slice(5, 16) : ''}</li>
       </ul>
       ${table ? html`<${DataTable} title=${title} data=${data} series=${series} format=${format} />`
-        : empty ? html`<p class="state no-data">No data in this range.</p>`
+        : empty ? html`<p class="state no-data">No data in this time range.</p>`
         : html`<${Plot} data=${data} series=${series} format=${format} text=${text} height=${height} onCursor=${setCursor} />`}
     </figure>`;
 }

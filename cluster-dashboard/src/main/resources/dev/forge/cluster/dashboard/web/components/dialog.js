@@ -12,6 +12,8 @@ export function Dialog({ title, onClose, children, wide }) {
   useEffect(() => {
     const opener = document.activeElement;
     dialog.current.showModal();
+    const text = dialog.current.querySelector('textarea');
+    if (text === document.activeElement && text) text.setSelectionRange(0, 0);
     return () => opener && opener.isConnected && opener.focus && opener.focus();
   }, []);
   return html`
@@ -56,7 +58,7 @@ function Field({ field, value, error, onInput, disabled }) {
 /**
  * Asks before something is changed.
  *
- * action: { title, text, confirm, danger, resource, body, fields, bulk, selected, done }. A dangerous action needs a reason. The body
+ * action: { title, heading, text, confirm, danger, resource, body, fields, bulk, selected, done }. A dangerous action needs a reason. The body
  * is an object, or a function of the values of the fields. A bulk action is counted first, and then made in calls of 1,000 jobs.
  * `done` is a text, or a function of the result, that the user gets to see; `after` replaces the usual reading afterwards.
  */
@@ -123,7 +125,7 @@ export function Confirm({ action, onClose, onDone }) {
   const ready = !action.bulk || (preview && (preview.matched > 0 || preview.next));
   const running = progress !== null;
   return html`
-    <${Dialog} title=${action.title} onClose=${onClose} wide=${fields.some((field) => field.type === 'json')}>${(close) => html`
+    <${Dialog} title=${action.heading || action.title} onClose=${onClose} wide=${fields.some((field) => field.type === 'json')}>${(close) => html`
       <form onSubmit=${confirm} noValidate>
         <p>${action.text}</p>
         ${action.bulk && html`<p class="preview" role="status">${running ? `${number(progress)} changed so far…` : error && !preview ? 'The jobs could not be counted.' : previewText(preview, action.selected)}</p>`}

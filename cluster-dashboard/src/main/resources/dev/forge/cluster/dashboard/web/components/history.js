@@ -26,11 +26,15 @@ const WARN = '--chart-warn';
 const BUSY = '--chart-busy';
 const PERCENTILES = [{ label: 'p50', color: BUSY }, { label: 'p95', color: WARN }];
 
-/** Returns the columns of all charts. The last point is not over, so it has no counts. */
-function columns({ points, stepSeconds }) {
+/**
+ * Returns the columns of all charts. The last point is not over, so it has no counts. The backlog is sampled as long as the cluster
+ * runs: where a history of all jobs has neither a sample nor a job, nothing is known, and the lines have a gap.
+ */
+function columns({ points, stepSeconds, name }) {
+  const isGap = (point) => name === undefined && !point.backlog && !point.completed && !point.failed && !point.retried && !point.recovered;
   const times = points.map((point) => Date.parse(point.at) / 1000);
   const last = points.length - 1;
-  const counts = (name) => points.map((point, index) => (index === last && last > 0 ? null : (point[name] * 60) / stepSeconds));
+  const counts = (field) => points.map((point, index) => ((index === last && last > 0) || isGap(point) ? null : (point[field] * 60) / stepSeconds));
   const of = (group, name) => points.map((point) => (point[group] ? point[group][name] : null));
   return {
     throughput: [times, counts('completed'), counts('failed')],
@@ -53,9 +57,11 @@ function Charts({ data, name }) {
     </div>`;
 }
 
+const isKnown = (point) => Boolean(point.completed || point.failed || point.retried || point.recovered || point.waiting || point.running || (point.backlog && (point.backlog.due || point.backlog.running)));
+
 export function History({ range, name }) {
   const history = useResource('history', { range: rangeOf(range), name }, { interval: 10000, keep: true });
-  return html`<${Resource} of=${history}>${(data) => (data.points.length
+  return html`<${Resource} of=${history}>${(data) => (data.points.some(isKnown)
     ? html`<${Charts} data=${data} name=${name} />`
-    : html`<p class="state empty">No history yet: the first points appear a minute after the first job.</p>`)}<//>`;
+    : html`<p class="state empty quiet">${name ? 'No job of this name ended or waited in this time range.' : 'No jobs in this time range. Charts of throughput, failures, wait time and backlog appear a minute after the first job.'}</p>`)}<//>`;
 }

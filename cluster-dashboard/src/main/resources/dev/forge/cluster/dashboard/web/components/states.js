@@ -1,5 +1,6 @@
 import { html } from '../html.js';
 
+const NAMES = { attention: 'what needs attention', demand: 'the numbers of jobs', history: 'the charts', overview: 'the leaders', 'jobs/logs': 'the log', audit: 'the audit trail' };
 /** Errors that a banner reports for the whole page. */
 const GENERAL = ['unauthenticated', 'down'];
 
@@ -13,8 +14,9 @@ export function Empty({ children }) {
 
 export function ErrorBox({ error, stale, path }) {
   // A refused or unknown parameter explains itself.
-  const what = path && !(error.status >= 400 && error.status < 500) ? `Could not load ${path.replaceAll(/[-/]/g, ' ')}: ` : '';
-  return html`<p class="state error" role="alert">${what}${error.message}${stale ? ' The data below are those of the last success.' : ''}</p>`;
+  const refused = error.status >= 400 && error.status < 500;
+  const what = path && !refused ? `Could not load ${NAMES[path] || path.replaceAll(/[-/]/g, ' ')}: ` : '';
+  return html`<p class="state error" role="alert">${what}${error.message}${stale ? ' The data below are those of the last success.' : ''}${path && !refused && ' Trying again…'}</p>`;
 }
 
 /**

@@ -77,24 +77,33 @@ export function absolute(date, utc = false) {
   return utc ? `${date.toISOString().slice(0, 19).replace('T', ' ')} UTC` : date.toLocaleString('sv-SE');
 }
 
-/** Returns a time relative to now, with a second unit only where the first one says little. */
+/** Returns a time relative to now, in the largest unit of which there are at least two. */
 function relative(date) {
   const away = date.getTime() - now();
-  if (Math.abs(away) < 1000) return 'now';
-  const text = duration(Math.max(1000, Math.round(Math.abs(away) / 1000) * 1000));
-  const short = parseInt(text, 10) > 1 ? text.split(' ').slice(0, 2).join(' ') : text;
-  return away > 0 ? `in ${short}` : `${short} ago`;
+  const seconds = Math.round(Math.abs(away) / 1000);
+  if (seconds < 1) return 'now';
+  const [size, unit] = UNITS.find(([each]) => seconds >= 2 * each) || UNITS[UNITS.length - 1];
+  const text = `${Math.floor(seconds / size)} ${unit}`;
+  return away > 0 ? `in ${text}` : `${text} ago`;
 }
 
 /** A moment relative to now, with the absolute time as title, or as the user has chosen. With `full` it has both. */
 export function Time({ at, full }) {
   useTick();
-  if (!at) return html`<span class="muted">–</span>`;
+  if (!at) return html`<span class="muted none">–</span>`;
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return html`<span>${String(at)}</span>`;
   const exact = absolute(date, times === 'UTC');
   const text = full ? html`${exact} <span class="muted">(${relative(date)})</span>` : times === 'relative' ? relative(date) : exact;
   return html`<time datetime=${date.toISOString()} title=${`${absolute(date)} local, ${absolute(date, true)}, ${relative(date)}`}>${text}</time>`;
+}
+
+/** The time of day of a moment, with the date as title. */
+export function Clock({ at }) {
+  useTick();
+  const date = new Date(at);
+  const utc = times === 'UTC';
+  return html`<time datetime=${date.toISOString()} title=${`${absolute(date)} local, ${absolute(date, true)}`}>${absolute(date, utc).slice(11, 19)}</time>`;
 }
 
 /** The time since a moment, which goes on. */

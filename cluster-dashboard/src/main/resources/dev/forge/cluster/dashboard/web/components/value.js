@@ -5,6 +5,9 @@ import { Link } from '../router.js';
 const FORMAT = new Intl.NumberFormat('en-US');
 const SHORT = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3 });
 
+/** Stands for a value that does not exist. */
+export const none = html`<span class="muted none">–</span>`;
+
 /** Returns a number with separators. */
 export function number(value) {
   return value === null || value === undefined ? '–' : FORMAT.format(value);
@@ -13,6 +16,17 @@ export function number(value) {
 /** Returns a number with three significant digits if it is small. */
 export function rate(value) {
   return value === null || value === undefined ? '–' : Math.abs(value) >= 100 ? FORMAT.format(Math.round(value)) : SHORT.format(value);
+}
+
+/** Returns a zero that does not stand out, or a number. */
+export function quiet(value) {
+  return value === 0 ? html`<span class="muted">0</span>` : number(value);
+}
+
+/** Returns a frequency with the unit of time that gives a readable number. */
+export function frequency(perSecond) {
+  const [factor, unit] = perSecond >= 1 ? [1, 's'] : perSecond * 60 >= 1 ? [60, 'min'] : perSecond * 3600 >= 1 ? [3600, 'h'] : [86400, 'd'];
+  return `${rate(perSecond * factor)} / ${unit}`;
 }
 
 /** Returns a share as percentage; small shares are not rounded to none. */
@@ -36,16 +50,17 @@ const isLong = (of) => typeof of === 'object' || String(of).includes('\n') || St
 
 /** A value of the application, as text. */
 export function Value({ of }) {
-  if (of === null || of === undefined) return html`<span class="muted">–</span>`;
+  if (of === null || of === undefined) return none;
   return isLong(of) ? html`<pre tabindex="0">${text(of)}</pre>` : html`<code>${text(of)}</code>`;
 }
 
 /** The first line of a value, which unfolds. */
 export function Folded({ of }) {
-  if (of === null || of === undefined) return html`<span class="muted">–</span>`;
+  if (of === null || of === undefined) return none;
   if (!isLong(of)) return html`<${Value} of=${of} />`;
   const all = text(of);
-  const first = all.split('\n', 1)[0];
+  // The class of an exception without its package, so that its message is seen.
+  const first = all.split('\n', 1)[0].replace(/^(?:[a-z_][\w$]*\.)+(?=[A-Z])/, '');
   return html`<details class="folded"><summary><code>${first.length > 160 ? `${first.slice(0, 160)}…` : first}</code></summary><pre tabindex="0">${all}</pre></details>`;
 }
 
@@ -81,14 +96,14 @@ export function Facts({ entries }) {
     </dl>`;
 }
 
-/** An id that fits into a table: its last digits, which are random. */
+/** An id that fits into a table: its last digits, which are random. The title has all of them. */
 export function Id({ of }) {
-  return of ? html`<code class="id" title=${of}>${String(of).slice(-12)}</code>` : html`<span class="muted">–</span>`;
+  return of ? html`<code class="id" title=${of}>${String(of).slice(-12)}</code>` : none;
 }
 
 /** A link to the page of a thing with an id. */
 export function IdLink({ page, of, label }) {
-  return of ? html`<${Link} page=${page} params=${{ id: of }} aria-label=${`${label} ${of}`}><${Id} of=${of} /><//>` : html`<span class="muted">–</span>`;
+  return of ? html`<${Link} page=${page} params=${{ id: of }} aria-label=${`${label} ${of}`}><${Id} of=${of} /><//>` : none;
 }
 
 export function Section({ title, aside, children }) {

@@ -5,7 +5,7 @@ import { Filters } from '../components/filters.js';
 import { Resource } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { Time } from '../components/time.js';
-import { Id, Value, number, text } from '../components/value.js';
+import { Id, none, number, text } from '../components/value.js';
 
 const SOURCES = ['dashboard', 'endpoint', 'http', 'java', 'sql'];
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
@@ -21,7 +21,7 @@ export function Target({ entry }) {
   }
   if (NAMES[noun]) return html`<${Link} page=${NAMES[noun]} params=${{ id: target }}>${target}<//>`;
   if (noun === 'daemon') return html`<${Link} page="daemons" params=${{ q: target }}>${target}<//>`;
-  return html`<${Value} of=${target} />`;
+  return html`<span title=${target}>${target}</span>`;
 }
 
 export function AuditTable({ entries, params, empty, short }) {
@@ -29,14 +29,13 @@ export function AuditTable({ entries, params, empty, short }) {
     <${Table} label="Audit entries" rows=${entries} rowKey=${(entry) => entry.id} empty=${empty}
       columns=${[
         { title: 'When', cell: (entry) => html`<${Time} at=${entry.at} />` },
-        { title: 'Who', cell: (entry) => (short ? entry.who : html`<${Link} page="audit" params=${{ ...params, who: entry.who, before: '' }}>${entry.who}<//>`) },
-        { title: 'Address', cell: (entry) => entry.address || html`<span class="muted">–</span>` },
+        { title: 'Who', cell: (entry) => html`${short ? entry.who : html`<${Link} page="audit" params=${{ ...params, who: entry.who, before: '' }}>${entry.who}<//>`}${entry.address && html`<span class="sub">${entry.address}</span>`}` },
         { title: 'Source', cell: (entry) => entry.source },
         { title: 'Action', cell: (entry) => html`<code>${entry.action}</code>` },
-        !short && { title: 'Target', cell: (entry) => html`<${Target} entry=${entry} />` },
+        !short && { title: 'Target', class: 'name', cell: (entry) => html`<${Target} entry=${entry} />` },
         { title: 'Count', class: 'num', cell: (entry) => number(entry.count) },
-        { title: 'Reason', class: 'wrap', cell: (entry) => entry.reason || html`<span class="muted">–</span>` },
-        { title: 'Detail', class: 'wrap', cell: (entry) => (entry.detail === undefined ? html`<span class="muted">–</span>` : text(entry.detail)) },
+        { title: 'Reason', class: 'wrap', cell: (entry) => entry.reason || none },
+        { title: 'Detail', class: 'wrap', cell: (entry) => (entry.detail === undefined ? none : text(entry.detail)) },
       ]} />`;
 }
 
@@ -45,6 +44,7 @@ export function Audit({ params }) {
   const audit = useResource('audit', { who, source, action, target, before, limit: 100 }, { keep: true });
   return html`
     <h1>Audit</h1>
+    <p class="lead">Changes that people made to jobs, crons, daemons, workflows, limits and nodes, with their reasons.</p>
     <${Filters} page="audit" params=${params} fields=${[
       { name: 'who', label: 'Who' }, { name: 'source', label: 'Source', options: SOURCES },
       { name: 'action', label: 'Action', placeholder: 'job.cancel' }, { name: 'target', label: 'Target' },

@@ -3,8 +3,8 @@ import { Link, go } from '../router.js';
 import { html } from '../html.js';
 import { Actions } from '../components/dialog.js';
 import { Badge } from '../components/badge.js';
-import { Bar, Stack } from '../components/bar.js';
-import { Facts, IdLink, Section, Value, number, percent } from '../components/value.js';
+import { SmallStack, Stack } from '../components/bar.js';
+import { Facts, IdLink, Section, Value, none, number, percent, quiet } from '../components/value.js';
 import { Resource } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { Time, duration } from '../components/time.js';
@@ -12,6 +12,9 @@ import { Timeline } from '../components/timeline.js';
 
 const PAGE = 50;
 const ended = (batch) => batch.jobs - batch.remaining;
+const parts = (batch) => [
+  { label: 'completed', count: batch.completed, kind: 'good' }, { label: 'failed', count: batch.failed, kind: 'bad' }, { label: 'cancelled', count: batch.cancelled, kind: 'calm' },
+];
 const remaining = (batch) => (batch.exact ? number(batch.remaining) : `${number(batch.remaining)} or more`);
 
 export function Batches({ params, session }) {
@@ -22,18 +25,19 @@ function List({ params }) {
   const batches = useResource('batches', { limit: PAGE, after: params.after }, { keep: true });
   return html`
     <h1>Batches</h1>
+    <p class="lead">Jobs that were enqueued together and are followed as one.</p>
     <${Resource} of=${batches}>${(data) => html`
-      <${Table} label="Batches" rows=${data.batches} rowKey=${(batch) => batch.id} empty="There are no batches. A batch appears here when the application begins one."
+      <${Table} label="Batches" rows=${data.batches} rowKey=${(batch) => batch.id} opens empty="There are no batches. A batch appears here when the application begins one."
         columns=${[
           { title: 'Id', cell: (batch) => html`<${IdLink} page="batches" of=${batch.id} label="Batch" />` },
-          { title: 'Name', class: 'name', cell: (batch) => (batch.name === undefined ? html`<span class="muted">–</span>` : String(batch.name)) },
-          { title: 'Status', cell: (batch) => html`<${Badge} status=${batch.status} />` },
-          { title: 'Progress', cell: (batch) => html`<${Bar} share=${batch.jobs ? ended(batch) / batch.jobs : 0} kind=${batch.failed ? 'warn' : 'good'} text=${batch.jobs ? percent(Math.floor((ended(batch) / batch.jobs) * 100) / 100) : '–'} />` },
+          { title: 'Name', class: 'name', cell: (batch) => (batch.name === undefined ? none : html`<span title=${String(batch.name)}>${String(batch.name)}</span>`) },
+          { title: 'Status', cell: (batch) => html`<${Badge} status=${batch.status} work />` },
+          { title: 'Progress', cell: (batch) => html`<${SmallStack} total=${batch.jobs} parts=${parts(batch)} text=${batch.jobs ? percent(Math.floor((ended(batch) / batch.jobs) * 100) / 100) : '–'} />` },
           { title: 'Jobs', class: 'num', cell: (batch) => number(batch.jobs) },
-          { title: 'Completed', class: 'num', cell: (batch) => number(batch.completed) },
-          { title: 'Failed', class: 'num', cell: (batch) => number(batch.failed) },
-          { title: 'Cancelled', class: 'num', cell: (batch) => number(batch.cancelled) },
-          { title: 'Remaining', class: 'num', cell: (batch) => `${number(batch.remaining)}${batch.exact ? '' : '+'}` },
+          { title: 'Completed', class: 'num', cell: (batch) => quiet(batch.completed) },
+          { title: 'Failed', class: 'num', cell: (batch) => (batch.failed ? html`<${Link} class="alarm" page="jobs" params=${{ batch: batch.id, status: 'failed' }} aria-label=${`${number(batch.failed)} failed jobs of batch ${batch.id}`}>${number(batch.failed)}<//>` : quiet(0)) },
+          { title: 'Cancelled', class: 'num', cell: (batch) => quiet(batch.cancelled) },
+          { title: 'Remaining', class: 'num', cell: (batch) => (batch.exact ? quiet(batch.remaining) : `${number(batch.remaining)}+`) },
           { title: 'Created', cell: (batch) => html`<${Time} at=${batch.createdAt} />` },
           { title: 'Ended', cell: (batch) => html`<${Time} at=${batch.endedAt} />` },
         ]} />
@@ -52,7 +56,7 @@ function Batch({ id, session }) {
     <p class="crumbs"><${Link} page="batches">Batches<//> / <code>${id}</code></p>
     <${Resource} of=${found} title="Batch">${(batch) => html`
       <div class="headline">
-        <h1>${String(batch.name ?? 'Batch')} <${Badge} status=${batch.status} /></h1>
+        <h1>${String(batch.name ?? 'Batch')} <${Badge} status=${batch.status} work /></h1>
         <${Actions} session=${session} onDone=${found.refresh} actions=${[
           batch.failed > 0 && { title: `Retry failed jobs of batch ${id}`, text: 'All failed jobs of the batch become due again.', button: 'Retry failed jobs', confirm: 'Retry failed jobs', resource: 'batches', body: { id, state: 'retry' }, done: 'The failed jobs become due again.' },
           batch.status === 'open' && { title: `Close batch ${id}`, text: 'No further jobs can be added.', confirm: 'Close batch', resource: 'batches', body: { id, state: 'closed' }, done: 'The batch is closed.' },
@@ -62,8 +66,7 @@ function Batch({ id, session }) {
       <p class="links">${jobs('All jobs')}${batch.failed > 0 && jobs('Failed jobs', 'failed')}${batch.remaining > 0 && jobs('Pending jobs', 'pending')}${batch.remaining > 0 && jobs('Running jobs', 'running')}</p>
       <${Section} title="Progress" aside=${html`<span class="muted">${number(ended(batch))} of ${number(batch.jobs)} jobs have ended</span>`}>
         <${Stack} label="Ended jobs" total=${batch.jobs} parts=${[
-          { label: 'completed', count: batch.completed, kind: 'good' }, { label: 'failed', count: batch.failed, kind: 'bad' },
-          { label: 'cancelled', count: batch.cancelled, kind: 'calm' }, { label: 'remaining', count: batch.remaining, text: remaining(batch), kind: 'rest', rest: true },
+          ...parts(batch), { label: 'remaining', count: batch.remaining, text: remaining(batch), kind: 'rest', rest: true },
         ]} />
         ${!batch.exact && html`<p class="note">There are too many jobs to count all of them.</p>`}
       <//>

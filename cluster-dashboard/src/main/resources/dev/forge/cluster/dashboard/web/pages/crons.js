@@ -3,7 +3,7 @@ import { Link } from '../router.js';
 import { html } from '../html.js';
 import { Actions, mayChange } from '../components/dialog.js';
 import { Badge } from '../components/badge.js';
-import { Facts, Folded, IdLink, Section, Value, count, number } from '../components/value.js';
+import { Facts, Folded, IdLink, Section, Value, count, none, number } from '../components/value.js';
 import { Filters } from '../components/filters.js';
 import { Resource } from '../components/states.js';
 import { Table } from '../components/table.js';
@@ -42,7 +42,7 @@ export function words(expression) {
 }
 
 function Schedule({ cron }) {
-  if (!cron.expression) return cron.interval === undefined ? html`<span class="muted">–</span>` : `every ${duration(cron.interval)}`;
+  if (!cron.expression) return cron.interval === undefined ? none : `every ${duration(cron.interval)}`;
   const text = words(cron.expression);
   return html`${text ? html`<span title=${cron.expression}>${text}</span>` : html`<code>${cron.expression}</code>`} <span class="sub">${text && html`<code>${cron.expression}</code> `}${cron.zone}</span>`;
 }
@@ -64,7 +64,10 @@ function resultOf(slot) {
   return slot.outcome === 'ran' ? { SUCCESS: 'succeeded', ERROR: 'failed', STARTED: 'started' }[slot.status] || 'ran' : slot.outcome;
 }
 
+const RECENT = 20;
 const SIGNS = { succeeded: ['✓', 'good'], ran: ['✓', 'good'], failed: ['✕', 'bad'], started: ['▸', 'busy'], missed: ['!', 'bad'], skipped: ['–', 'warn'] };
+
+const describe = (slot) => `${absolute(new Date(slot.time), isUtc())}: ${resultOf(slot)}${slot.reason ? `, ${slot.reason}` : ''}`;
 
 /** The latest slots as squares, the newest last. */
 function Slots({ slots, large }) {
@@ -73,7 +76,7 @@ function Slots({ slots, large }) {
       ${[...slots].reverse().map((slot) => {
         const result = resultOf(slot);
         const [sign, kind] = SIGNS[result] || ['?', 'calm'];
-        const text = `${absolute(new Date(slot.time), isUtc())}: ${result}${slot.reason ? `, ${slot.reason}` : ''}`;
+        const text = describe(slot);
         return html`<li key=${`${slot.time} ${slot.decidedAt}`}>${slot.job
           ? html`<${Link} page="jobs" params=${{ id: slot.job }} class=${`slot ${kind}`} title=${text}><span aria-hidden="true">${sign}</span><span class="hidden">${text}</span><//>`
           : html`<span class=${`slot ${kind}`} title=${text}><span aria-hidden="true">${sign}</span><span class="hidden">${text}</span></span>`}</li>`;
@@ -81,12 +84,24 @@ function Slots({ slots, large }) {
     </ul>`;
 }
 
+const WORDS = ['succeeded', 'failed', 'missed', 'skipped', 'started'];
+
+/** The latest slots in a list: bars of different shapes and colours, the newest last, which lead to the page of the cron. */
+function Strip({ slots, cron }) {
+  const results = slots.map(resultOf);
+  const known = WORDS.filter((word) => results.includes(word));
+  return html`
+    <${Link} page="crons" params=${{ id: cron }} class="strip-bars" aria-label=${`Latest ${count(slots.length, 'slot')} of ${cron}: ${known.map((word) => `${results.filter((each) => each === word).length} ${word}`).join(', ')}`}>
+      ${[...slots].reverse().map((slot) => html`<span key=${`${slot.time} ${slot.job}`} class=${`beat ${resultOf(slot)}`} title=${describe(slot)}></span>`)}
+    <//>`;
+}
+
 const last = (cron) => cron.lastSlot || cron.lastExecution;
 
 function Result({ cron }) {
   const slot = last(cron);
   const result = resultOf(slot);
-  return result ? html`<span title=${slot.reason}><${Badge} status=${result} /></span>` : html`<span class="muted">–</span>`;
+  return result ? html`<span title=${slot.reason}><${Badge} status=${result} /></span><span class="sub"><${Time} at=${slot.time} /></span>` : none;
 }
 
 export function Crons({ params, session }) {
@@ -94,7 +109,7 @@ export function Crons({ params, session }) {
 }
 
 function List({ params, session }) {
-  const crons = useResource('crons', { limit: 1000 });
+  const crons = useResource('crons', { limit: 1000, recent: RECENT });
   const matches = (cron) => (!params.q || cron.name.toLowerCase().includes(params.q.toLowerCase()))
     && (!params.state || cron.state === params.state)
     && (!params.result || resultOf(last(cron)) === params.result || (params.result === 'failed' && resultOf(cron.lastExecution) === 'failed'));
@@ -107,17 +122,15 @@ function List({ params, session }) {
     <${Resource} of=${crons}>${(data) => {
       const all = [...data.cron, ...data.fixedRate].sort((a, b) => a.name.localeCompare(b.name));
       return html`
-        <${Table} label="Crons" rowKey=${(cron) => cron.name} rows=${all.filter(matches)} order=${{ page: 'crons', params }}
+        <${Table} label="Crons" rowKey=${(cron) => cron.name} rows=${all.filter(matches)} order=${{ page: 'crons', params }} opens
           empty=${all.length ? 'No cron matches the filters.' : 'There are no crons. Methods with a schedule and crons that are created at run time appear here.'}
           columns=${[
-            { title: 'Name', class: 'name', by: (cron) => cron.name, cell: (cron) => html`<${Link} page="crons" params=${{ id: cron.name }}>${cron.name}<//>` },
+            { title: 'Name', class: 'name', by: (cron) => cron.name, cell: (cron) => html`<${Link} page="crons" params=${{ id: cron.name }} title=${cron.name}>${cron.name}<//>${cron.runnable.target !== cron.name && html`<span class="sub" title=${cron.runnable.target}>${cron.runnable.target}</span>`}` },
             { title: 'State', by: (cron) => cron.state, cell: (cron) => html`<${Badge} status=${cron.state} />${cron.problem && html`<span class="sub problem" title=${cron.problem}>${cron.problem}</span>`}` },
             { title: 'Schedule', by: (cron) => cron.expression || String(cron.interval), cell: (cron) => html`<${Schedule} cron=${cron} />` },
             { title: 'Next run', by: (cron) => cron.nextExecution && cron.nextExecution.time, cell: (cron) => html`<${Time} at=${cron.nextExecution && cron.nextExecution.time} />` },
-            { title: 'Last run', by: (cron) => cron.lastExecution && cron.lastExecution.time, cell: (cron) => html`<${Time} at=${cron.lastExecution && cron.lastExecution.time} />` },
             { title: 'Last result', by: (cron) => resultOf(last(cron)), cell: (cron) => html`<${Result} cron=${cron} />` },
-            all.some((cron) => cron.recent) && { title: 'Recent', cell: (cron) => (cron.recent ? html`<${Slots} slots=${cron.recent.slice(0, 10)} />` : html`<span class="muted">–</span>`) },
-            { title: 'Job', class: 'short', by: (cron) => cron.runnable.target, cell: (cron) => html`<${Link} page="job-names" params=${{ id: cron.runnable.target }}>${cron.runnable.target}<//>` },
+            { title: 'Latest slots', class: 'strip-cell', cell: (cron) => (cron.recent && cron.recent.length ? html`<${Strip} slots=${cron.recent} cron=${cron.name} />` : none) },
             mayChange(session) && { title: 'Actions', class: 'act', cell: (cron) => html`<${Actions} session=${session} onDone=${crons.refresh} actions=${actions(cron)} />` },
           ]} />`;
     }}<//>`;
@@ -155,15 +168,14 @@ function Cron({ id, session }) {
             <ul class="legend">${[['succeeded', 'succeeded'], ['failed', 'failed'], ['started', 'started'], ['missed', 'missed'], ['skipped', 'skipped']].map(([result, text]) => html`<li key=${result}><span class=${`slot ${SIGNS[result][1]}`} aria-hidden="true">${SIGNS[result][0]}</span> ${text}</li>`)}</ul></div>`}
           <${Table} label="Latest slots" rows=${runs} rowKey=${(slot) => `${slot.time} ${slot.decidedAt}`} empty="No slot was decided yet. The first one appears here when its time has come."
             columns=${[
-              { title: 'Slot', cell: (slot) => html`<${Time} at=${slot.time} />` },
+              { title: 'Slot', cell: (slot) => html`<${Time} at=${slot.time} full />` },
               { title: 'Result', cell: (slot) => html`<${Badge} status=${resultOf(slot)} />` },
-              { title: 'Reason', class: 'wrap', cell: (slot) => slot.reason || html`<span class="muted">–</span>` },
               { title: 'Job', cell: (slot) => html`<${IdLink} page="jobs" of=${slot.job} label="Job" />` },
-              { title: 'Attempts', class: 'num', cell: (slot) => slot.attempt },
-              { title: 'Delay', class: 'num', cell: (slot) => (slot.startedAt ? duration(Math.max(0, new Date(slot.startedAt) - new Date(slot.time))) : '–') },
-              { title: 'Took', class: 'num', cell: (slot) => (slot.startedAt && slot.finishedAt ? duration(Math.max(0, new Date(slot.finishedAt) - new Date(slot.startedAt))) : '–') },
-              { title: 'Term', class: 'num', cell: (slot) => number(slot.term) },
-              { title: 'Error', cell: (slot) => html`<${Folded} of=${slot.error} />` },
+              { title: 'Attempts', class: 'num', cell: (slot) => slot.attempt ?? none },
+              { title: 'Delay', class: 'num', cell: (slot) => (slot.startedAt ? duration(Math.max(0, new Date(slot.startedAt) - new Date(slot.time))) : none) },
+              { title: 'Took', class: 'num', cell: (slot) => (slot.startedAt && slot.finishedAt ? duration(Math.max(0, new Date(slot.finishedAt) - new Date(slot.startedAt))) : none) },
+              { title: 'Term', class: 'num', cell: (slot) => (slot.term === undefined ? none : number(slot.term)) },
+              { title: 'Reason or error', class: 'wrap', cell: (slot) => html`${slot.reason}${slot.error !== undefined && html`<${Folded} of=${slot.error} />`}${!slot.reason && slot.error === undefined && none}` },
             ]} />
         <//>`;
     }}<//>`;

@@ -4,7 +4,7 @@ import { html } from '../html.js';
 import { Actions } from '../components/dialog.js';
 import { Badge } from '../components/badge.js';
 import { Filters } from '../components/filters.js';
-import { Folded, Section, Value, number } from '../components/value.js';
+import { Folded, Section, Value, none, number, quiet } from '../components/value.js';
 import { Empty, Resource } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { Time } from '../components/time.js';
@@ -36,14 +36,14 @@ export function Daemons({ params, session }) {
           <p class="note top">Runs on ${daemon.scope === 'cluster' ? 'one node at a time' : 'each node'}. ${daemon.candidates.length ? `Candidates: ${daemon.candidates.join(', ')}.` : 'No active node may run it.'}</p>
           <${Table} label=${`Instances of ${daemon.name}`} rows=${daemon.instances} rowKey=${(each) => `${each.instance} ${each.node}`} empty=${daemon.paused ? 'No instance runs: the daemon is paused.' : 'No instance runs.'}
             columns=${[
-              { title: 'Instance', class: 'num', cell: (each) => each.instance },
+              { title: 'Instance', cell: (each) => each.instance },
               { title: 'Status', cell: (each) => html`<${Badge} status=${each.status} />` },
-              { title: 'Node', cell: (each) => (each.nodeName ? html`<${Link} page="nodes" params=${{ q: each.nodeName }}>${each.nodeName}<//>` : html`<span class="muted">–</span>`) },
-              { title: 'Term', class: 'num', cell: (each) => (each.term ? number(each.term) : '–') },
+              { title: 'Node', cell: (each) => (each.nodeName ? html`<${Link} page="nodes" params=${{ q: each.nodeName }}>${each.nodeName}<//>` : none) },
+              { title: 'Term', class: 'num', cell: (each) => (each.term ? number(each.term) : none) },
               { title: 'Started', cell: (each) => html`<${Time} at=${each.startedAt} />` },
-              { title: 'Restarts', class: 'num', cell: (each) => number(each.restarts) },
+              { title: 'Restarts', class: 'num', cell: (each) => quiet(each.restarts) },
               { title: 'Note', class: 'wrap', cell: (each) => html`<${Value} of=${each.note} />` },
-              { title: 'Error', cell: (each) => html`<${Folded} of=${each.error} />` },
+              { title: 'Error', class: 'wrap', cell: (each) => html`<${Folded} of=${each.error} />` },
             ]} />
         <//>`);
     }}<//>`;

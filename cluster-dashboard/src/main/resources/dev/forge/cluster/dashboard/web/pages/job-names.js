@@ -7,7 +7,7 @@ import { Bar } from '../components/bar.js';
 import { Choices, Filters } from '../components/filters.js';
 import { History, RangeChoice } from '../components/history.js';
 import { Empty, ErrorBox, Loading, Resource } from '../components/states.js';
-import { Facts, Section, Value, count, number, percent, rate } from '../components/value.js';
+import { Facts, Section, Value, count, none, number, percent, quiet, rate } from '../components/value.js';
 import { Table } from '../components/table.js';
 import { duration } from '../components/time.js';
 
@@ -29,17 +29,18 @@ const retryFailed = (name) => ({
   resource: 'jobs', body: { name, status: 'failed', state: 'retry' }, done: ({ changed }) => `${count(changed, 'job becomes', 'jobs become')} due again.`,
 });
 
-const due = (row) => `${number(row.due)}${row.dueIsExact ? '' : '+'}`;
+const due = (row) => (row.dueIsExact ? quiet(row.due) : `${number(row.due)}+`);
 const millis = (value) => (value === undefined || value === null ? '–' : duration(value));
-const pair = (value) => (value ? `${millis(value.p50Millis)} / ${millis(value.p95Millis)}` : html`<span class="muted">–</span>`);
+const pair = (value) => (value ? `${millis(value.p50Millis)} / ${millis(value.p95Millis)}` : none);
+const both = (value) => (value ? html`${millis(value.p50Millis)}<span class="sub">p95 ${millis(value.p95Millis)}</span>` : none);
 
 function Ratio({ row }) {
-  if (!row.completed && !row.failed) return html`<span class="muted">–</span>`;
+  if (!row.completed && !row.failed) return none;
   return html`<${Bar} share=${row.failureRatio} kind=${row.failureRatio >= 0.05 ? 'bad' : 'warn'} text=${percent(row.failureRatio)} />`;
 }
 
 function Held({ limits }) {
-  if (!limits) return html`<span class="muted">none</span>`;
+  if (!limits) return html`<span class="muted none">–</span>`;
   const text = limits.concurrency ? `${number(limits.held)} / ${number(limits.concurrency)}` : number(limits.held);
   return html`${limits.concurrency ? html`<${Bar} share=${limits.held / limits.concurrency} kind=${limits.held >= limits.concurrency ? 'warn' : 'busy'} text=${text} />` : text}
     ${limits.overridden && html`<span class="sub">set at run time</span>`}`;
@@ -56,21 +57,21 @@ function List({ params, session }) {
       <${Choices} page="job-names" params=${params} name="range" label="Time range" choices=${RANGES} initial="1h" />
     <//>
     <${Resource} of=${names}>${(data) => html`
-      <${Table} label="Job names" rows=${data.names.filter(matches)} rowKey=${(row) => row.name} order=${{ page: 'job-names', params }}
+      <${Table} label="Job names" rows=${data.names.filter(matches)} rowKey=${(row) => row.name} order=${{ page: 'job-names', params }} opens
         empty=${data.names.length ? 'No job name matches the filters.' : 'No job names yet. A name appears here when a node registers its handler or a job is enqueued.'}
         columns=${[
-          { title: 'Name', class: 'name', by: (row) => row.name, cell: (row) => html`<${Link} page="job-names" params=${{ id: row.name }}>${row.name}<//>` },
+          { title: 'Name', class: 'name', by: (row) => row.name, cell: (row) => html`<${Link} page="job-names" params=${{ id: row.name }} title=${row.name}>${row.name}<//>` },
           { title: 'State', by: (row) => (row.paused ? 'paused' : 'running'), cell: (row) => html`<${Badge} status=${row.paused ? 'paused' : 'running'} />` },
           { title: 'Due', class: 'num', by: (row) => row.due, cell: (row) => html`${due(row)}${row.oldestDueSeconds > 0 && html`<span class="sub">for ${duration(row.oldestDueSeconds * 1000)}</span>`}` },
-          { title: 'Running', by: (row) => row.running, class: 'num', cell: (row) => html`${number(row.running)} <span class="muted">/ ${number(row.slots)}</span>` },
-          { title: 'Per minute', class: 'num', by: (row) => row.completedPerMinute, cell: (row) => rate(row.completedPerMinute) },
+          { title: 'Running', by: (row) => row.running, class: 'num', cell: (row) => html`${quiet(row.running)} <span class="muted">/ ${number(row.slots)}</span>` },
+          { title: 'Per minute', class: 'num', by: (row) => row.completedPerMinute, cell: (row) => (row.completedPerMinute ? rate(row.completedPerMinute) : quiet(0)) },
           { title: 'Failed', by: (row) => row.failureRatio, cell: (row) => html`<${Ratio} row=${row} />` },
-          { title: 'Wait p50 / p95', class: 'num', by: (row) => row.waiting && row.waiting.p95Millis, cell: (row) => pair(row.waiting) },
-          { title: 'Run p50 / p95', class: 'num', by: (row) => row.duration && row.duration.p95Millis, cell: (row) => pair(row.duration) },
+          { title: 'Wait', class: 'num', by: (row) => row.waiting && row.waiting.p95Millis, cell: (row) => both(row.waiting) },
+          { title: 'Run time', class: 'num', by: (row) => row.duration && row.duration.p95Millis, cell: (row) => both(row.duration) },
           { title: 'Limit', by: (row) => row.limits && row.limits.held, cell: (row) => html`<${Held} limits=${row.limits} />` },
           mayChange(session) && { title: 'Actions', class: 'act', cell: (row) => html`<${Actions} session=${session} onDone=${names.refresh} actions=${[stateActions(row.name, row.paused)]} />` },
         ]} />
-      ${data.cutOff && html`<p class="note">There are more names than shown.</p>`}`}<//>`;
+      <p class="note">Rates and times are those of the chosen time range: the median, and below it the 95th percentile.${data.cutOff && ' There are more names than shown.'}</p>`}<//>`;
 }
 
 const NUMBER = (name, label, value, help) => ({ name, label, type: 'number', value: value === undefined || value === null ? '' : String(value), help });

@@ -3,11 +3,11 @@ import { Link, go } from '../router.js';
 import { html } from '../html.js';
 import { Actions } from '../components/dialog.js';
 import { Badge } from '../components/badge.js';
-import { Progress, isPlainProgress, progressOf } from '../components/bar.js';
+import { Progress, progressOf, restOfProgress } from '../components/bar.js';
 import { toInstant, toLocal } from '../components/filters.js';
 import { Empty, Resource } from '../components/states.js';
 import { Facts, Folded, Id, IdLink, Section, Value, ValueSection, number } from '../components/value.js';
-import { Elapsed, Time, duration } from '../components/time.js';
+import { Clock, Elapsed, Time, duration } from '../components/time.js';
 import { AuditTable } from './audit.js';
 
 const UNFINISHED = ['pending', 'claimed', 'running'];
@@ -33,7 +33,7 @@ function actions(job, session, gone) {
   return [
     retryable && { title: `Retry job ${id}`, text: 'The job becomes due now, with new attempts.', confirm: 'Retry job', button: 'Retry', resource: 'jobs', body: { id, state: 'retry' }, done: 'The job becomes due again.' },
     retryable && values && {
-      title: `Retry with payload… job ${id}`, button: 'Retry with payload…', confirm: 'Retry job with this payload', text: 'The job becomes due now with the payload below. The old payload is replaced.', resource: 'jobs', fields: [payload],
+      title: `Retry with payload… job ${id}`, heading: `Retry job ${id} with another payload`, button: 'Retry with payload…', confirm: 'Retry job with this payload', text: 'The job becomes due now with the payload below. The old payload is replaced.', resource: 'jobs', fields: [payload],
       body: (fields) => ({ id, state: 'retry', ...edited(fields.payload) }), done: 'The job becomes due again.',
     },
     {
@@ -71,7 +71,7 @@ function Attempts({ job, nameOf }) {
     <ol class="timeline">
       ${attempts.map((each) => html`
         <li key=${`${each.attempt} ${each.startedAt}`} class=${KINDS[each.result] || 'bad'}>
-          <span class="what">Attempt ${each.attempt}</span> <${Badge} status=${each.result} />
+          <span class="what">Attempt ${each.attempt}</span> <${Badge} status=${each.result} work />
           <div><${Time} at=${each.startedAt} full />
             ${each.result === 'running' ? html`, running for <${Elapsed} since=${each.startedAt} />` : each.durationMillis !== undefined && each.durationMillis !== null && html`, took ${duration(each.durationMillis)}`}
             ${each.node && html` on ${nameOf(each.node, each.nodeName)}`}</div>
@@ -96,7 +96,7 @@ function Log({ id, running }) {
   const logs = useResource('jobs/logs', { id }, { interval: running ? 5000 : 30000 });
   return html`<${Resource} of=${logs}>${(data) =>
     data.lines.length
-      ? html`<ol class="log" tabindex="0" aria-label="Log lines">${data.lines.map((line, index) => html`<li key=${index}><${Time} at=${line.time} /> <span class="muted" title=${`Attempt ${line.attempt}`}>#${line.attempt}</span> <span class="line">${String(line.message ?? '')}</span></li>`)}</ol>`
+      ? html`<ol class="log" tabindex="0" aria-label="Log lines">${data.lines.map((line, index) => html`<li key=${index}><${Clock} at=${line.time} /> <span class="muted" title=${`Attempt ${line.attempt}`}>#${line.attempt}</span> <span class="line">${String(line.message ?? '')}</span></li>`)}</ol>`
       : html`<${Empty}>The handler has logged nothing for this job.<//>`}<//>`;
 }
 
@@ -122,11 +122,12 @@ export function Job({ id, session }) {
       const gone = ({ changed }) => changed && go('jobs', {}, { replace: true });
       return html`
         <div class="headline">
-          <h1>${job.name} <${Badge} status=${job.status} /></h1>
+          <h1>${job.name} <${Badge} status=${job.status} work /></h1>
           <${Actions} session=${session} onDone=${found.refresh} actions=${actions(job, session, gone)} />
         </div>
         ${UNFINISHED.includes(job.status) && job.explanation && html`<p class="explanation">${job.status === 'pending' && html`<b>Why is it not running?</b>`}${job.explanation.text}</p>`}
         ${job.status === 'running' && share && html`<${Progress} of=${job.progress} />`}
+        ${job.error !== undefined && html`<${ValueSection} title="Error" of=${job.error} canCopy=${values} kind="failure" />`}
         <div class="columns">
           <${Section} title="Attempts" aside=${html`<span class="muted">${number(job.attempts)}${job.maxAttempts ? ` of ${number(job.maxAttempts)}` : ''}</span>`}>
             <${Attempts} job=${job} nameOf=${nameOf} />
@@ -145,17 +146,20 @@ export function Job({ id, session }) {
                 ['Recoveries', job.recoveries > 0 && number(job.recoveries)], ['Claims', number(job.epoch)],
                 ['Tags', job.tags && job.tags.map((tag) => html`<span class="tag" key=${tag}>${tag}</span>`)],
                 ['Unique key', job.uniqueKey !== undefined && html`<${Value} of=${job.uniqueKey} />`],
-                ['Progress', job.progress !== undefined && (isPlainProgress(job.progress) ? share.text : html`<${Value} of=${job.progress} />`)],
+                ['Progress', job.progress !== undefined && (restOfProgress(job.progress) === null ? html`<${Value} of=${job.progress} />` : job.status !== 'running' && [share.text, restOfProgress(job.progress)].filter(Boolean).join(', '))],
                 ['Trace', traceLink(session, job)],
               ]} />
             <//>
             <${Section} title="Relations"><${Relations} job=${job} values=${values} /><//>
           </div>
         </div>
-        ${job.error !== undefined && html`<${ValueSection} title="Error" of=${job.error} canCopy=${values} />`}
-        <${ValueSection} title="Payload" of=${job.payload} canCopy=${values && job.payload !== undefined} />
-        ${job.result !== undefined && html`<${ValueSection} title="Result" of=${job.result} canCopy=${values} />`}
-        ${Object.keys(job.metadata || {}).length > 0 && html`<${ValueSection} title="Metadata" of=${job.metadata} canCopy=${values} />`}
+        <div class="columns">
+          <${ValueSection} title="Payload" of=${job.payload} canCopy=${values && job.payload !== undefined} />
+          ${(job.result !== undefined || Object.keys(job.metadata || {}).length > 0) && html`<div>
+            ${job.result !== undefined && html`<${ValueSection} title="Result" of=${job.result} canCopy=${values} />`}
+            ${Object.keys(job.metadata || {}).length > 0 && html`<${ValueSection} title="Metadata" of=${job.metadata} canCopy=${values} />`}
+          </div>`}
+        </div>
         <${Section} title="Log"><${Log} id=${id} running=${UNFINISHED.includes(job.status)} /><//>
         <${Section} title="Changes by operators"><${Changes} id=${id} /><//>`;
     }}<//>`;

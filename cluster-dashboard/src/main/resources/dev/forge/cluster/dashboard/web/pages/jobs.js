@@ -5,7 +5,7 @@ import { html } from '../html.js';
 import { Actions, mayChange } from '../components/dialog.js';
 import { Badge } from '../components/badge.js';
 import { Filters, toInstant, toLocal } from '../components/filters.js';
-import { Id, IdLink, count, number } from '../components/value.js';
+import { Id, IdLink, count, none, number, quiet } from '../components/value.js';
 import { Resource } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { Elapsed, Time, duration } from '../components/time.js';
@@ -67,12 +67,11 @@ function Check({ checked, partial, label, onChange }) {
 }
 
 function Took({ job }) {
-  if (!job.startedAt || job.status === 'pending' || job.status === 'claimed') return html`<span class="muted">–</span>`;
+  if (!job.startedAt || job.status === 'pending' || job.status === 'claimed') return none;
   return job.finishedAt ? duration(Math.max(0, new Date(job.finishedAt) - new Date(job.startedAt))) : html`<${Elapsed} since=${job.startedAt} />`;
 }
 
 const took = (job) => (job.startedAt ? (job.finishedAt ? new Date(job.finishedAt) : now()) - new Date(job.startedAt) : null);
-const nothing = html`<span class="muted">–</span>`;
 
 function List({ params, session }) {
   const values = session.permissions.includes('values');
@@ -114,17 +113,17 @@ function List({ params, session }) {
           <button type="button" class="live" aria-pressed=${live} title=${live ? 'Pause updates' : 'Resume updates'} onClick=${() => { if (!live) jobs.refresh(); setLive(!live); }}>
             <span class="dot" aria-hidden="true"></span>Live</button>
         </div>
-        <${Table} label="Jobs" rows=${data.jobs} rowKey=${(job) => job.id} rowClass=${(job) => (selected.has(job.id) ? 'picked' : undefined)} order=${{ page: 'jobs', params }}
+        <${Table} label="Jobs" rows=${data.jobs} rowKey=${(job) => job.id} rowClass=${(job) => (selected.has(job.id) ? 'picked' : undefined)} order=${{ page: 'jobs', params }} opens dense
           empty=${any ? 'No job matches the filters.' : 'There are no jobs. Each job that the application enqueues appears here until its retention ends.'}
           columns=${[
             operates && { title: 'Select', class: 'check', head: html`<${Check} label="Select all jobs of this page" checked=${here > 0 && here === ids.length} partial=${here > 0 && here < ids.length} onChange=${(on) => pick(ids, on)} />`,
               cell: (job) => html`<${Check} label=${`Select job ${job.id}`} checked=${selected.has(job.id)} onChange=${(on) => pick([job.id], on)} />` },
             { title: 'Id', by: (job) => job.id, cell: (job) => html`<${IdLink} page="jobs" of=${job.id} label="Job" />` },
-            { title: 'Name', class: 'name', by: (job) => job.name, cell: (job) => html`<span title=${job.name}>${job.name}</span>` },
-            { title: 'Status', by: (job) => job.status, cell: (job) => html`<${Badge} status=${job.status} />` },
-            { title: 'Group', class: 'short', by: (job) => job.group, cell: (job) => (job.group === undefined ? nothing : html`<span title=${String(job.group)}>${String(job.group)}</span>`) },
-            { title: 'Tags', class: 'short', cell: (job) => (job.tags ? html`<span title=${job.tags.join(', ')}>${job.tags.map((tag) => html`<span class="tag" key=${tag}>${tag}</span>`)}</span>` : nothing) },
-            { title: 'Attempts', class: 'num', by: (job) => job.attempts, cell: (job) => (job.maxAttempts ? `${job.attempts} / ${job.maxAttempts}` : job.attempts) },
+            { title: 'Name', class: 'name slim', by: (job) => job.name, cell: (job) => html`<span title=${job.name}>${job.name}</span>` },
+            { title: 'Status', by: (job) => job.status, cell: (job) => html`<${Badge} status=${job.status} work />` },
+            { title: 'Group', class: 'short', by: (job) => job.group, cell: (job) => (job.group === undefined ? none : html`<span title=${String(job.group)}>${String(job.group)}</span>`) },
+            { title: 'Tags', class: 'short', cell: (job) => (job.tags ? html`<span title=${job.tags.join(', ')}>${job.tags.map((tag) => html`<span class="tag" key=${tag}>${tag}</span>`)}</span>` : none) },
+            { title: 'Attempts', class: 'num', by: (job) => job.attempts, cell: (job) => (job.maxAttempts ? html`${job.attempts} <span class="muted">/ ${job.maxAttempts}</span>` : quiet(job.attempts)) },
             { title: 'Created', by: (job) => job.createdAt, cell: (job) => html`<${Time} at=${job.createdAt} />` },
             { title: 'Due', by: (job) => job.scheduledAt, cell: (job) => html`<${Time} at=${job.scheduledAt} />` },
             { title: 'Started', by: (job) => job.startedAt, cell: (job) => html`<${Time} at=${job.startedAt} />` },

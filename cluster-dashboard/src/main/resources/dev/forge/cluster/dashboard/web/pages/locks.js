@@ -15,6 +15,7 @@ export function Locks({ params }) {
   };
   return html`
     <h1>Locks</h1>
+    <p class="lead">Cluster-wide locks that nodes hold now. Owners renew them before they expire.</p>
     <${Resource} of=${locks}>${(data) => html`
       <${Table} label="Locks" rows=${data.locks} rowKey=${(lock) => lock.token} order=${{ page: 'locks', params }} empty="No lock is held. A cluster-wide lock appears here while a node holds it."
         columns=${[

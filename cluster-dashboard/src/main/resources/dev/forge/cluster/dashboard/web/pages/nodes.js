@@ -4,13 +4,13 @@ import { Actions, mayChange } from '../components/dialog.js';
 import { Badge } from '../components/badge.js';
 import { Bar, usage } from '../components/bar.js';
 import { Filters } from '../components/filters.js';
-import { Id, number } from '../components/value.js';
+import { Id, count, none, number } from '../components/value.js';
 import { Resource } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { Time } from '../components/time.js';
 
 const share = (value) => html`<${Bar} share=${value} kind=${usage(value)} />`;
-const list = (texts) => (texts.length ? texts.join(', ') : html`<span class="muted">–</span>`);
+const list = (texts) => (texts.length ? texts.join(', ') : none);
 
 export function Nodes({ params, session }) {
   const nodes = useResource('nodes');
@@ -25,22 +25,15 @@ export function Nodes({ params, session }) {
     <${Resource} of=${nodes}>${(data) => html`
       <${Table} label="Nodes" rows=${data.nodes.filter(matches)} rowKey=${(node) => node.id} order=${{ page: 'nodes', params }} empty=${data.nodes.length ? 'No node matches the filters.' : 'No node has joined the cluster.'}
         columns=${[
-          { title: 'Name', class: 'name', by: (node) => node.name, cell: (node) => html`${node.name}${node.id === session.node.id && html`<span class="sub">serves this page</span>`}` },
+          { title: 'Name', class: 'name', by: (node) => node.name, cell: (node) => html`<span title=${node.name}>${node.name}</span>${node.hostname !== node.name && html`<span class="sub" title=${node.hostname}>${node.hostname}</span>`}<span class="sub"><${Id} of=${node.id} />${node.id === session.node.id && ', serves this page'}</span>` },
           { title: 'Status', by: (node) => node.status, cell: (node) => html`<${Badge} status=${node.status} />` },
           { title: 'Load', by: (node) => (node.slots ? node.jobs / node.slots : node.jobs), cell: (node) => (node.slots
             ? html`<${Bar} share=${node.jobs / node.slots} text=${`${number(node.jobs)} / ${number(node.slots)}`} />` : number(node.jobs)) },
           { title: 'CPU', by: (node) => node.cpu, cell: (node) => share(node.cpu) },
           { title: 'Heap', by: (node) => node.memory, cell: (node) => share(node.memory) },
-          { title: 'Heartbeat', by: (node) => node.lastHeartbeat, cell: (node) => html`<${Time} at=${node.lastHeartbeat} />` },
-          { title: 'Started', by: (node) => node.startedAt, cell: (node) => html`<${Time} at=${node.startedAt} />` },
-          { title: 'Leads', cell: (node) => list(leads(node)) },
-          { title: 'Roles', cell: (node) => list(node.roles) },
-          { title: 'Capabilities', cell: (node) => list(node.capabilities) },
-          { title: 'Host', class: 'name', by: (node) => node.hostname, cell: (node) => node.hostname },
-          { title: 'Mode', by: (node) => node.mode, cell: (node) => node.mode },
-          { title: 'Version', by: (node) => node.version, cell: (node) => node.version },
-          { title: 'Connections', class: 'num', by: (node) => node.connections, cell: (node) => number(node.connections) },
-          { title: 'Id', cell: (node) => html`<${Id} of=${node.id} />` },
+          { title: 'Heartbeat', by: (node) => node.lastHeartbeat, cell: (node) => html`<${Time} at=${node.lastHeartbeat} /><span class="sub">started <${Time} at=${node.startedAt} /></span>` },
+          { title: 'Roles', by: (node) => -leads(node).length, cell: (node) => html`${leads(node).map((role) => html`<div key=${role}><b>leads ${role}</b></div>`)}${list(node.roles)}<span class="sub">mode ${node.mode}${node.capabilities.length > 0 && `, has ${node.capabilities.join(', ')}`}</span>` },
+          { title: 'Version', by: (node) => node.version, cell: (node) => html`${node.version}<span class="sub">${count(node.connections, 'connection')}</span>` },
           mayChange(session) && { title: 'Actions', class: 'act', cell: (node) => node.status === 'active' && html`
             <${Actions} session=${session} onDone=${nodes.refresh} actions=${[{
               title: `Drain node ${node.name}`, text: 'The node finishes its jobs, starts no new ones and reports that it is not ready.',

@@ -5,7 +5,7 @@ import { Badge } from '../components/badge.js';
 import { Bar, usage } from '../components/bar.js';
 import { History, RangeChoice } from '../components/history.js';
 import { Resource } from '../components/states.js';
-import { Section, count, number, rate } from '../components/value.js';
+import { Section, count, none, number, percent, rate } from '../components/value.js';
 import { Table } from '../components/table.js';
 import { Time, duration } from '../components/time.js';
 
@@ -84,7 +84,7 @@ function Tiles() {
       <${Tile} label="Completed, last hour" value=${number(completed)} page="jobs" params=${{ status: 'completed' }} detail=${completed === null ? '' : `${rate(completed / 60)} per minute`} />
       <${Tile} label="Failed, last hour" value=${number(failed)} page="jobs" kind=${failed > 0 ? 'alarm' : ''}
         params=${{ status: 'failed', finishedFrom: new Date(Math.floor(now() / 60000) * 60000 - 3600000).toISOString().replace('.000Z', 'Z') }}
-        detail=${failed ? `${rate((failed * 100) / (failed + completed))} % of ended jobs` : ''} />
+        detail=${failed === null ? '' : failed ? `${percent(failed / (failed + completed))} of ended jobs` : 'none failed'} />
       <${Tile} label=${failing ? 'Failed daemons' : 'Daemon instances'} value=${overview.data ? number(failing || instances) : '–'} page="daemons" kind=${failing ? 'alarm' : ''} detail=${failing ? `of ${count(instances, 'instance')}` : instances ? 'none failed' : 'no daemons'} />
     </ul>`}<//>`;
 }
@@ -107,7 +107,7 @@ function Nodes({ params }) {
           columns=${[
             { title: 'Name', by: (node) => node.name, cell: (node) => html`<${Link} page="nodes" params=${{ q: node.name }}>${node.name}<//>` },
             { title: 'Status', by: (node) => node.status, cell: (node) => html`<${Badge} status=${node.status} />` },
-            { title: 'Leads', cell: (node) => roles(node).join(', ') || html`<span class="muted">–</span>` },
+            { title: 'Leads', cell: (node) => roles(node).join(', ') || none },
             { title: 'Load', by: (node) => (node.slots ? node.jobs / node.slots : node.jobs), cell: (node) => (node.slots
               ? html`<${Bar} share=${node.jobs / node.slots} text=${`${number(node.jobs)} / ${number(node.slots)}`} />` : number(node.jobs)) },
             { title: 'CPU', by: (node) => node.cpu, cell: (node) => share(node.cpu) },

@@ -4,10 +4,12 @@ import { html } from '../html.js';
 import { Bar } from '../components/bar.js';
 import { Resource } from '../components/states.js';
 import { Table } from '../components/table.js';
-import { Time } from '../components/time.js';
-import { Value, number, rate } from '../components/value.js';
+import { Time, duration } from '../components/time.js';
+import { Value, frequency, number, rate } from '../components/value.js';
 
 const PAGE = 100;
+/** Returns in how many seconds a bucket is full if nobody uses it. */
+const missing = (limit) => (limit.perSecond > 0 ? Math.max(0, limit.capacity - limit.available) / limit.perSecond : 0);
 const full = (limit) => (limit.capacity > 0 ? limit.available / limit.capacity : 0);
 
 export function RateLimits({ params, session }) {
@@ -16,14 +18,15 @@ export function RateLimits({ params, session }) {
   const values = session.permissions.includes('values');
   return html`
     <h1>Rate limits</h1>
-    <p class="lead">Shared buckets that callers have used lately. A full bucket disappears after some minutes.</p>
+    <p class="lead">Shared buckets that callers have used lately, by key. A bucket disappears when it has been full for some minutes.</p>
     <${Resource} of=${limits}>${({ rateLimits }) => html`
       <${Table} label="Rate limits" rows=${rateLimits.map((limit, index) => ({ ...limit, index }))} rowKey=${(limit) => `${limit.key} ${limit.index}`} order=${{ page: 'rate-limits', params }}
         empty="No bucket is in use. Buckets appear here when callers acquire permits of a cluster-wide rate limit."
         columns=${[
           { title: 'Key', by: (limit) => limit.key, cell: (limit) => html`<${Value} of=${limit.key} />` },
           { title: 'Available', by: full, cell: (limit) => html`<${Bar} share=${full(limit)} kind=${full(limit) < 0.1 ? 'bad' : full(limit) < 0.3 ? 'warn' : 'good'} text=${`${rate(Math.floor(limit.available))} / ${rate(limit.capacity)}`} />` },
-          { title: 'Refill per second', class: 'num', by: (limit) => limit.perSecond, cell: (limit) => rate(limit.perSecond) },
+          { title: 'Refill', class: 'num', by: (limit) => limit.perSecond, cell: (limit) => html`<span title=${`${limit.perSecond} per second`}>${frequency(limit.perSecond)}</span>` },
+          { title: 'Full again', class: 'num', by: missing, cell: (limit) => (missing(limit) > 0 ? `in ${duration(missing(limit) * 1000)}` : html`<span class="muted">now</span>`) },
           { title: 'Last used', by: (limit) => limit.updatedAt, cell: (limit) => html`<${Time} at=${limit.updatedAt} />` },
         ]} />
       <div class="pager">

@@ -3,8 +3,8 @@ import { Link, go } from '../router.js';
 import { html } from '../html.js';
 import { Actions } from '../components/dialog.js';
 import { Badge } from '../components/badge.js';
-import { Progress, isPlainProgress, progressOf } from '../components/bar.js';
-import { Facts, Folded, IdLink, Section, Value, ValueSection, count, number } from '../components/value.js';
+import { Progress, progressOf, restOfProgress } from '../components/bar.js';
+import { Facts, Folded, IdLink, Section, Value, ValueSection, count, number, quiet } from '../components/value.js';
 import { Filters } from '../components/filters.js';
 import { Empty, Resource } from '../components/states.js';
 import { Table } from '../components/table.js';
@@ -12,7 +12,7 @@ import { Elapsed, Time, absolute, duration, isUtc } from '../components/time.js'
 
 const STATUSES = ['running', 'waiting', 'compensating', 'completed', 'compensated', 'failed', 'blocked_missing_version', 'blocked_signature_mismatch', 'retired_unresumable', 'cancelled_by_operator'];
 const ENDED = ['completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator'];
-const LIMITS = [100, 500];
+const PAGE = 50;
 const MOST_COUNTED = 10000;
 const NONE = 'The application has no workflows.';
 const underscored = (status) => String(status).replaceAll('-', '_');
@@ -27,20 +27,19 @@ export function Workflows({ params, session }) {
 }
 
 function Runs({ params }) {
-  const limit = Number(params.limit) === LIMITS[1] ? LIMITS[1] : LIMITS[0];
-  const { name, version, status } = params;
-  const runs = useResource('workflows', { name, version, status, limit }, { keep: true });
+  const { name, version, status, after } = params;
+  const runs = useResource('workflows', { name, version, status, after, limit: PAGE }, { keep: true });
   if (runs.error && runs.error.status === 404) return html`<${Empty}>${NONE}<//>`;
   return html`
     <${Filters} page="workflows" params=${params} fields=${[{ name: 'name', label: 'Workflow' }, { name: 'version', label: 'Version' }, { name: 'status', label: 'Status', options: STATUSES }]} />
     <${Resource} of=${runs}>${(data) => html`
-      <${Table} label="Workflow runs" rows=${data.runs} rowKey=${(run) => run.id}
-        empty=${name || version || status ? 'No run matches the filters.' : 'There are no runs. Each started workflow appears here until its retention ends.'}
+      <${Table} label="Workflow runs" rows=${data.runs} rowKey=${(run) => run.id} opens
+        empty=${after ? 'There are no older runs.' : name || version || status ? 'No run matches the filters.' : 'There are no runs. Each started workflow appears here until its retention ends.'}
         columns=${[
           { title: 'Id', cell: (run) => html`<${IdLink} page="workflows" of=${run.id} label="Run" />` },
           { title: 'Workflow', class: 'name', cell: (run) => run.name },
           { title: 'Version', cell: (run) => run.version },
-          { title: 'Status', cell: (run) => html`<${Badge} status=${run.status} />` },
+          { title: 'Status', cell: (run) => html`<${Badge} status=${run.status} work />` },
           { title: 'Created', cell: (run) => html`<${Time} at=${run.createdAt} />` },
           { title: 'Resumes', cell: (run) => html`<${Time} at=${run.wakeAt} />` },
           { title: 'Finished', cell: (run) => html`<${Time} at=${run.finishedAt} />` },
@@ -49,7 +48,8 @@ function Runs({ params }) {
         ]} />
       <div class="pager">
         <span class="muted">${number(data.runs.length)} shown, the newest first</span><span class="space"></span>
-        ${limit === LIMITS[0] && data.runs.length === limit && html`<button type="button" id="more-runs" onClick=${() => go('workflows', { ...params, limit: LIMITS[1] }, { replace: true })}>Show ${LIMITS[1]}</button>`}
+        ${after && html`<button type="button" onClick=${() => go('workflows', { ...params, after: '' })}>First page</button>`}
+        ${data.runs.length === PAGE && html`<button type="button" id="next-page" onClick=${() => go('workflows', { ...params, after: data.runs[PAGE - 1].id })}>Next page</button>`}
       </div>`}<//>`;
 }
 
@@ -57,14 +57,14 @@ function Versions({ params }) {
   const versions = useResource('workflow-versions', {}, { interval: 10000 });
   if (versions.error && versions.error.status === 404) return html`<${Empty}>${NONE}<//>`;
   return html`<${Resource} of=${versions}>${(data) => html`
-    <${Table} label="Versions of workflows" rows=${data.versions} rowKey=${(each) => `${each.name} ${each.version}`} order=${{ page: 'workflows', params }}
+    <${Table} label="Versions of workflows" rows=${data.versions} rowKey=${(each) => `${each.name} ${each.version}`} order=${{ page: 'workflows', params }} opens
       empty="No version has runs in flight. A version appears here when a run starts."
       columns=${[
         { title: 'Workflow', class: 'name', by: (each) => each.name, cell: (each) => html`<${Link} page="workflows" params=${{ name: each.name, version: each.version }}>${each.name}<//>` },
         { title: 'Version', by: (each) => each.version, cell: (each) => each.version },
-        { title: 'In flight', class: 'num', by: (each) => each.inFlight, cell: (each) => `${number(each.inFlight)}${each.inFlight < MOST_COUNTED ? '' : '+'}` },
+        { title: 'In flight', class: 'num', by: (each) => each.inFlight, cell: (each) => (each.inFlight < MOST_COUNTED ? quiet(each.inFlight) : `${number(each.inFlight)}+`) },
         { title: 'Blocked', class: 'num', by: (each) => each.blocked, cell: (each) => (each.blocked
-          ? html`<${Link} page="workflows" params=${{ name: each.name, version: each.version, status: each.stranded ? 'blocked_missing_version' : 'blocked_signature_mismatch' }} aria-label=${`${number(each.blocked)} blocked runs of ${each.name} version ${each.version}`}>${number(each.blocked)}<//>` : 0) },
+          ? html`<${Link} page="workflows" params=${{ name: each.name, version: each.version, status: each.stranded ? 'blocked_missing_version' : 'blocked_signature_mismatch' }} aria-label=${`${number(each.blocked)} blocked runs of ${each.name} version ${each.version}`}>${number(each.blocked)}<//>` : quiet(0)) },
         { title: 'Code', by: (each) => (each.stranded ? 'stranded' : 'deployed'), cell: (each) => (each.stranded
           ? html`<${Badge} status="stranded" /> <span class="muted">no live node has this version</span>` : html`<${Badge} status="deployed" kind="good" />`) },
       ]} />
@@ -110,7 +110,7 @@ function Steps({ run }) {
   const ended = ENDED.includes(underscored(run.status));
   const open = ended ? [] : run.steps.filter((step) => ['waiting', 'retrying'].includes(step.status)).map((step) => step.position);
   return html`
-    <div class="step-scale" aria-hidden="true"><span>${absolute(new Date(from), isUtc())}</span><span>${absolute(new Date(to), isUtc())}${run.finishedAt ? '' : ' (now)'}</span></div>
+    <div class="step-scale" aria-hidden="true"><span>${absolute(new Date(from), isUtc())}</span><span>${duration(to - from)}</span><span>${absolute(new Date(to), isUtc())}${run.finishedAt ? '' : ' (now)'}</span></div>
     <ol class="steps">${run.steps.map((step) => html`<${Step} key=${step.position} step=${step} from=${from} to=${to} current=${open.includes(step.position)} />`)}</ol>`;
 }
 
@@ -136,11 +136,12 @@ function Run({ id, session }) {
     <p class="crumbs"><${Link} page="workflows">Workflows<//> / <code>${id}</code></p>
     <${Resource} of=${found} title="Run">${(run) => html`
       <div class="headline">
-        <h1>${run.name} <${Badge} status=${run.status} /></h1>
+        <h1>${run.name} <${Badge} status=${run.status} work /></h1>
         <${Actions} session=${session} onDone=${found.refresh} actions=${actions(run, values)} />
       </div>
       ${run.awaits !== undefined && html`<p class="explanation"><b>Waits for a signal</b>${String(run.awaits)}</p>`}
       ${progressOf(run.progress) && html`<${Progress} of=${run.progress} />`}
+      ${run.error !== undefined && html`<${ValueSection} title="Error" of=${run.error} canCopy=${values} kind="failure" />`}
       <${Section} title="Facts">
         <${Facts} entries=${[
           ['Version', run.version],
@@ -151,12 +152,13 @@ function Run({ id, session }) {
           ['Finished', run.finishedAt && html`<${Time} at=${run.finishedAt} full />`],
           ['Took', run.finishedAt && duration(new Date(run.finishedAt) - new Date(run.createdAt))],
           ['Key', run.key !== undefined && html`<${Value} of=${run.key} />`],
-          ['Progress', run.progress !== undefined && !isPlainProgress(run.progress) && html`<${Value} of=${run.progress} />`],
+          ['Progress', run.progress !== undefined && restOfProgress(run.progress) === null && html`<${Value} of=${run.progress} />`],
           ['Resolution', run.resolutionReason !== undefined && html`<${Value} of=${run.resolutionReason} />`],
         ]} />
       <//>
       <${Section} title="Steps" aside=${html`<span class="muted">${count(run.steps.length, 'step')}</span>`}><${Steps} run=${run} /><//>
-      ${run.error !== undefined && html`<${ValueSection} title="Error" of=${run.error} canCopy=${values} />`}
-      <${ValueSection} title="Input" of=${run.input} canCopy=${values && run.input !== undefined} />
-      ${run.result !== undefined && html`<${ValueSection} title="Result" of=${run.result} canCopy=${values} />`}`}<//>`;
+      <div class="columns">
+        <${ValueSection} title="Input" of=${run.input} canCopy=${values && run.input !== undefined} />
+        ${run.result !== undefined && html`<${ValueSection} title="Result" of=${run.result} canCopy=${values} />`}
+      </div>`}<//>`;
 }
