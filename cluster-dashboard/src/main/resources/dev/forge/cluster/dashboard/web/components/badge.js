@@ -1,10 +1,10 @@
 import { html } from '../html.js';
 
 const KINDS = {
-  good: ['completed', 'succeeded', 'active', 'running', 'ran', 'success', 'compensated'],
+  good: ['completed', 'succeeded', 'active', 'running', 'ran', 'success'],
   busy: ['claimed', 'started', 'open', 'joining', 'retrying', 'compensating', 'cancelling', 'waiting'],
   bad: ['failed', 'abandoned', 'dead', 'error', 'compensation-failed', 'timed-out', 'node-lost', 'missed', 'blocked-missing-version', 'blocked-signature-mismatch'],
-  warn: ['paused', 'stale', 'draining', 'unknown', 'skipped', 'stranded', 'retired-unresumable'],
+  warn: ['paused', 'stale', 'draining', 'unknown', 'skipped', 'stranded', 'retired-unresumable', 'compensated'],
 };
 
 /** A status in words; the colour only repeats it. Something that runs is good, unless it is `work`, which has to end. */

@@ -129,9 +129,12 @@ export function Job({ id, session }) {
         ${job.status === 'running' && share && html`<${Progress} of=${job.progress} />`}
         ${job.error !== undefined && html`<${ValueSection} title="Error" of=${job.error} canCopy=${values} kind="failure" />`}
         <div class="columns">
-          <${Section} title="Attempts" aside=${html`<span class="muted">${number(job.attempts)}${job.maxAttempts ? ` of ${number(job.maxAttempts)}` : ''}</span>`}>
-            <${Attempts} job=${job} nameOf=${nameOf} />
-          <//>
+          <div>
+            <${Section} title="Attempts" aside=${html`<span class="muted">${number(job.attempts)}${job.maxAttempts ? ` of ${number(job.maxAttempts)}` : ''}</span>`}>
+              <${Attempts} job=${job} nameOf=${nameOf} />
+            <//>
+            <${ValueSection} title="Payload" of=${job.payload} canCopy=${values && job.payload !== undefined} />
+          </div>
           <div>
             <${Section} title="Facts">
               <${Facts} entries=${[
@@ -151,14 +154,9 @@ export function Job({ id, session }) {
               ]} />
             <//>
             <${Section} title="Relations"><${Relations} job=${job} values=${values} /><//>
-          </div>
-        </div>
-        <div class="columns">
-          <${ValueSection} title="Payload" of=${job.payload} canCopy=${values && job.payload !== undefined} />
-          ${(job.result !== undefined || Object.keys(job.metadata || {}).length > 0) && html`<div>
             ${job.result !== undefined && html`<${ValueSection} title="Result" of=${job.result} canCopy=${values} />`}
             ${Object.keys(job.metadata || {}).length > 0 && html`<${ValueSection} title="Metadata" of=${job.metadata} canCopy=${values} />`}
-          </div>`}
+          </div>
         </div>
         <${Section} title="Log"><${Log} id=${id} running=${UNFINISHED.includes(job.status)} /><//>
         <${Section} title="Changes by operators"><${Changes} id=${id} /><//>`;

@@ -105,7 +105,7 @@ function Nodes({ params }) {
       <${Resource} of=${nodes}>${(data) => html`
         <${Table} label="Nodes" rows=${data.nodes} rowKey=${(node) => node.id} order=${{ page: 'overview', params }} empty="No node has joined the cluster."
           columns=${[
-            { title: 'Name', by: (node) => node.name, cell: (node) => html`<${Link} page="nodes" params=${{ q: node.name }}>${node.name}<//>` },
+            { title: 'Name', class: 'name', by: (node) => node.name, cell: (node) => html`<${Link} page="nodes" params=${{ q: node.name }}>${node.name}<//>` },
             { title: 'Status', by: (node) => node.status, cell: (node) => html`<${Badge} status=${node.status} />` },
             { title: 'Leads', cell: (node) => roles(node).join(', ') || none },
             { title: 'Load', by: (node) => (node.slots ? node.jobs / node.slots : node.jobs), cell: (node) => (node.slots
@@ -119,7 +119,7 @@ function Nodes({ params }) {
       <${Resource} of=${overview}>${(data) => html`
         <${Table} label="Leaders" rowKey=${(leader) => leader.role} rows=${data.leaders} empty="No leader was elected yet."
           columns=${[
-            { title: 'Role', cell: (leader) => leader.role },
+            { title: 'Role', class: 'name', cell: (leader) => leader.role },
             { title: 'Node', cell: (leader) => (leader.node ? html`<${Link} page="nodes" params=${{ q: nameOf(leader.node) }}>${nameOf(leader.node)}<//>` : html`<${Badge} status="no leader" kind="warn" />`) },
             { title: 'Term', class: 'num', cell: (leader) => number(leader.term) },
             { title: 'Since', cell: (leader) => html`<${Time} at=${leader.acquiredAt} />` },
