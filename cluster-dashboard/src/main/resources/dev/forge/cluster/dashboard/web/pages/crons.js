@@ -109,7 +109,7 @@ export function Crons({ params, session }) {
 }
 
 function List({ params, session }) {
-  const crons = useResource('crons', { limit: 1000, recent: RECENT });
+  const crons = useResource('crons', { limit: 1000, recent: RECENT }, { interval: 10000 });
   const matches = (cron) => (!params.q || cron.name.toLowerCase().includes(params.q.toLowerCase()))
     && (!params.state || cron.state === params.state)
     && (!params.result || resultOf(last(cron)) === params.result || (params.result === 'failed' && resultOf(cron.lastExecution) === 'failed'));
