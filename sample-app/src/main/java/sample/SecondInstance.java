@@ -30,7 +30,7 @@ class SecondInstance {
         System.out.printf("""
 
                   Orders:     http://localhost:%d/orders
-                  Dashboard:  http://localhost:%d/forge/dashboard/
+                  Dashboard:  http://localhost:%d/forge/dashboard/ (user admin, password admin)
                   Health:     http://localhost:%d/actuator/health
 
                   %s

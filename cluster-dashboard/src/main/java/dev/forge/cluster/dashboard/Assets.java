@@ -16,6 +16,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.zip.GZIPOutputStream;
 import org.jspecify.annotations.Nullable;
+import org.springframework.aot.hint.RuntimeHints;
+import org.springframework.aot.hint.RuntimeHintsRegistrar;
 import org.springframework.core.io.support.PathMatchingResourcePatternResolver;
 
 /**
@@ -39,6 +41,15 @@ final class Assets {
 
     @SuppressWarnings("ArrayRecordComponent") // neither compared nor changed
     private record File(String type, byte[] content, byte[] gzip) {}
+
+    /** Adds the static files to native images. */
+    static final class Hints implements RuntimeHintsRegistrar {
+
+        @Override
+        public void registerHints(RuntimeHints hints, @Nullable ClassLoader loader) {
+            hints.resources().registerPattern(ROOT + "**");
+        }
+    }
 
     private Assets(Map<String, File> files, String hash) {
         this.files = files;

@@ -25,6 +25,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.ImportRuntimeHints;
 import org.springframework.core.annotation.Order;
 import org.springframework.core.io.ResourceLoader;
 import org.springframework.security.access.hierarchicalroles.NullRoleHierarchy;
@@ -42,6 +43,7 @@ import reactor.core.publisher.Mono;
 @ConditionalOnClusterRole(NodeRole.GATEWAY)
 @ConditionalOnWebApplication
 @ConditionalOnBooleanProperty(name = "forge.cluster.dashboard.enabled", matchIfMissing = true)
+@ImportRuntimeHints(Assets.Hints.class)
 public final class DashboardAutoConfiguration {
 
     private static final Logger log = LoggerFactory.getLogger("dev.forge.cluster");

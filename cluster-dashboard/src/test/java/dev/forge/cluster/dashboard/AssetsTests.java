@@ -18,6 +18,8 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.zip.GZIPInputStream;
 import org.junit.jupiter.api.Test;
+import org.springframework.aot.hint.RuntimeHints;
+import org.springframework.aot.hint.predicate.RuntimeHintsPredicates;
 
 /** The static files of the dashboard. */
 class AssetsTests {
@@ -178,5 +180,16 @@ class AssetsTests {
                     .as(path)
                     .isEqualTo(404);
         }
+    }
+
+    @Test
+    void native_images_contain_all_files() {
+        var hints = new RuntimeHints();
+        new Assets.Hints().registerHints(hints, null);
+        assertThat(Assets.contents().keySet())
+                .isNotEmpty()
+                .allSatisfy(name -> assertThat(RuntimeHintsPredicates.resource()
+                                .forResource("dev/forge/cluster/dashboard/web/" + name))
+                        .accepts(hints));
     }
 }
