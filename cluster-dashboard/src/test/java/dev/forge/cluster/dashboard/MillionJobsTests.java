@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.net.URI;
+import java.net.URLEncoder;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
@@ -19,6 +20,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.awaitility.Awaitility;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -38,6 +41,7 @@ class MillionJobsTests {
 
     private static final int ROUNDS = 5;
     private static final Duration LIMIT = Duration.ofMillis(300);
+    private static final Pattern NEXT = Pattern.compile("\"next\":\"([^\"]+)\"");
 
     private final HttpClient client = HttpClient.newHttpClient();
     private final JdbcClient jdbc;
@@ -60,7 +64,7 @@ class MillionJobsTests {
                        CASE WHEN n % 7 = 0 THEN 'key-' || n END, CASE WHEN n % 5 = 0 THEN 'group-' || n % 1000 END,
                        CASE WHEN n % 10 = 0 THEN ARRAY['tag-' || n % 100] END, '{"orderId": 42}',
                        CASE WHEN status = 'failed' THEN 'java.lang.IllegalStateException: no stock for item ' || n END, 15
-                FROM (SELECT n, now() - (1000001 - n) * interval '1 second' AS at,
+                FROM (SELECT n, now() - (1000001 - n) * interval '50 milliseconds' AS at,
                              CASE WHEN n % 10 < 6 THEN 'completed' WHEN n % 10 < 8 THEN 'pending'
                                   WHEN n % 10 = 8 THEN 'failed' ELSE 'cancelled' END AS status
                       FROM generate_series(1, 1000000) AS n) AS jobs
@@ -75,7 +79,9 @@ class MillionJobsTests {
                 .single();
     }
 
-    private Duration time(String address) throws Exception {
+    private record Timed(Duration took, String body) {}
+
+    private Timed time(String address) throws Exception {
         String user = Base64.getEncoder().encodeToString("ada:pw".getBytes(StandardCharsets.UTF_8));
         var request = HttpRequest.newBuilder(
                         URI.create("http://localhost:%d/shop/forge/dashboard/api/v1/%s".formatted(port, address)))
@@ -85,7 +91,26 @@ class MillionJobsTests {
         HttpResponse<String> response = client.send(request, BodyHandlers.ofString());
         Duration took = Duration.ofNanos(System.nanoTime() - began);
         assertThat(response.statusCode()).as("%s: %s", address, response.body()).isEqualTo(200);
-        return took;
+        return new Timed(took, response.body());
+    }
+
+    /** Measures a list and, if it has one, its second page. */
+    private void time(String address, Map<String, Duration> best) throws Exception {
+        Timed first = time(address);
+        best.merge(address, first.took, MillionJobsTests::shorter);
+        Matcher next = NEXT.matcher(first.body);
+        if (next.find()) {
+            String second = "%s%safter=%s"
+                    .formatted(
+                            address,
+                            address.contains("?") ? "&" : "?",
+                            URLEncoder.encode(next.group(1), StandardCharsets.UTF_8));
+            best.merge(address + " (second page)", time(second).took, MillionJobsTests::shorter);
+        }
+    }
+
+    private static Duration shorter(Duration a, Duration b) {
+        return a.compareTo(b) < 0 ? a : b;
     }
 
     @Test
@@ -104,8 +129,8 @@ class MillionJobsTests {
                 "workflows"));
         addresses.addAll(
                 List.of("workflow-versions", "rate-limits", "audit", "job-names", "history", "history?range=P7D"));
-        addresses.addAll(List.of("history?name=name-3", "limits?id=name-3", "jobs?id=" + job, "jobs/logs?id=" + job));
-        addresses.addAll(List.of("jobs", "jobs?limit=200", "jobs?after=" + job, "jobs?name=name-3", "jobs?name=none"));
+        addresses.addAll(List.of("history?name=name-3", "limits?id=waits", "jobs?id=" + job, "jobs/logs?id=" + job));
+        addresses.addAll(List.of("jobs", "jobs?limit=200", "jobs?name=name-3", "jobs?name=none"));
         for (String status : List.of("pending", "running", "completed", "failed", "cancelled", "abandoned")) {
             addresses.add("jobs?status=" + status);
             addresses.add("jobs?name=name-3&status=" + status);
@@ -123,7 +148,7 @@ class MillionJobsTests {
         Map<String, Duration> best = new TreeMap<>();
         for (int round = 0; round < ROUNDS; round++) {
             for (String address : addresses) {
-                best.merge(address, time(address), (a, b) -> a.compareTo(b) < 0 ? a : b);
+                time(address, best);
             }
             // Until then a response may be shared.
             Awaitility.await().pollDelay(Duration.ofMillis(1100)).until(() -> true);
