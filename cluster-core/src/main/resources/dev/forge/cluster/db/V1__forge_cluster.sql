@@ -1670,7 +1670,9 @@ BEGIN
                     END IF;
             END CASE;
             INSERT INTO %1$I.forge_audit (who, address, source, action, target, detail, count)
-            VALUES (session_user, host(inet_client_addr()), 'sql', what, left(which, 500), left(how, 1000), 1);
+            VALUES (session_user, host(inet_client_addr()), 'sql', what,
+                    left(regexp_replace(which, '[\x01-\x1f\x7f-\x9f]', '?', 'g'), 500),
+                    left(regexp_replace(how, '[\x01-\x1f\x7f-\x9f]', '?', 'g'), 1000), 1);
             RETURN NULL;
         END
         $body$

@@ -121,6 +121,10 @@ final class DashboardApi {
     }
 
     private DashboardResponse read(Address address, DashboardRequest request) {
+        if (access == Access.OPEN && address.resource.equals("audit")) {
+            throw new RefusedRequestException(
+                    403, "forbidden", "The audit trail names people: it is shown only with Spring Security");
+        }
         Map<String, String> parameters = Parameters.ofQuery(request.query());
         String id = parameters.remove(ID);
         List<String> path = address.path(id == null || id.isEmpty() ? null : id);
@@ -150,6 +154,7 @@ final class DashboardApi {
         }
         Parameters.requireKnown(Parameters.ofQuery(request.query()), Set.of());
         Map<String, String> parameters = Parameters.ofBody(request.body());
+        Parameters.requireNoneEmpty(parameters);
         String id = parameters.remove(ID);
         String state = parameters.remove("state");
         List<String> path = id == null ? List.of(resource) : List.of(resource, id);
@@ -159,7 +164,7 @@ final class DashboardApi {
         if (state == null) {
             throw RefusedRequestException.invalid("Parameter 'state' is missing");
         }
-        var author = new Author(String.valueOf(visitor.user()), request.address(), visitor.may(Permission.VALUES));
+        var author = new Author(visitor.user(), request.address(), visitor.may(Permission.VALUES));
         try {
             return json(200, data.change(path, state, parameters, author));
         } finally {

@@ -44,5 +44,5 @@ interface DashboardData {
      * @param address the network address; null: unknown
      * @param values whether values of the application are shown to the user
      */
-    record Author(String user, @Nullable String address, boolean values) {}
+    record Author(@Nullable String user, @Nullable String address, boolean values) {}
 }

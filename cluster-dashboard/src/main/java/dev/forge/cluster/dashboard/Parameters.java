@@ -102,6 +102,15 @@ final class Parameters {
         parameters.values().removeIf(String::isEmpty);
     }
 
+    /** Refuses empty parameters of a change: without the condition that somebody forgot to fill in, it would select everything. */
+    static void requireNoneEmpty(Map<String, String> parameters) {
+        parameters.forEach((name, value) -> {
+            if (value.isEmpty()) {
+                throw RefusedRequestException.invalid("Parameter '%s' is empty".formatted(printable(name)));
+            }
+        });
+    }
+
     private static void requireShort(String name, String value) {
         if (value.length() > LONGEST_VALUE) {
             throw RefusedRequestException.invalid(

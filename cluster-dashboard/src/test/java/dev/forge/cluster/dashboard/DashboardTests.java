@@ -260,4 +260,16 @@ class DashboardTests {
         assertRefused(get("/api/v2/jobs"), 404, "not-found");
         assertThat(serve(get("/favicon.ico")).status()).isEqualTo(404);
     }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "{\"state\":\"cancelled\",\"reason\":\"r\",\"name\":\"mail\",\"group\":\"\"}",
+                "{\"id\":\"\",\"state\":\"cancelled\",\"reason\":\"r\",\"name\":\"mail\"}"
+            })
+    void empty_condition_of_a_change_is_refused(String body) {
+        DashboardResponse response = serve(post("/api/v1/jobs", body).by(ADMIN));
+        assertThat(response.status()).isEqualTo(400);
+        assertThat(text(response)).contains("is empty");
+    }
 }

@@ -69,6 +69,9 @@ class OpenApplicationTests {
                                     .getContentAsString())
                             .contains("******")
                             .doesNotContain("4711");
+                    assertThat(respond(web, "/forge/dashboard/api/v1/audit").getStatus())
+                            .as("the audit trail names people")
+                            .isEqualTo(403);
                     MockHttpServletResponse refused = web.perform(post("/forge/dashboard/api/v1/jobs")
                                     .contentType("application/json")
                                     .content("{\"id\":\"completes\",\"state\":\"paused\"}"))

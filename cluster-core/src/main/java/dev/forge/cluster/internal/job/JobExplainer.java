@@ -187,10 +187,9 @@ final class JobExplainer {
         if (batch != null) {
             return new JobExplanation(
                     Reason.WAITING_FOR_BATCH,
-                    "It waits for batch %s ('%s'), which is %s: %d of %d jobs have not ended, %d have failed."
+                    "It waits for batch %s, which is %s: %d of %d jobs have not ended, %d have failed."
                             .formatted(
                                     batch.id(),
-                                    batch.name(),
                                     EnumText.underscored(batch.status()),
                                     batch.remaining(),
                                     batch.total(),

@@ -100,7 +100,8 @@ final class JobExports {
         if (exported.maxAttempts() != null) {
             options = options.withMaxAttempts(exported.maxAttempts());
         }
-        if (exported.uniqueKey() != null) {
+        // Keys of jobs that were submitted by HTTP belong to their submitter.
+        if (exported.uniqueKey() != null && !exported.uniqueKey().startsWith(SubmitterKeys.PREFIX)) {
             options = options.withUniqueKey(exported.uniqueKey());
         }
         if (group != null) {

@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.job.history.JobHistoryReports;
 import dev.forge.cluster.internal.job.store.JobDemandReports;
 import dev.forge.cluster.internal.job.store.JobDemandReports.Place;
 import dev.forge.cluster.internal.job.store.JobKeeping;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobDemand;
@@ -121,14 +122,16 @@ final class JobAttention {
                 // It has started meanwhile.
                 continue;
             }
-            String text = "Job %s: its oldest job %s has been due for %d minutes, with %s others. %s"
+            String text = "Job %s: its oldest job %s has been due for %d minutes, with %s others. Reason: %s."
                     .formatted(
                             Names.printable(entry.name()),
                             oldest,
                             age(entry).toMinutes(),
                             text(new JobCount(
                                     entry.due().jobs() - 1, entry.due().exact())),
-                            jobs.explain(oldest).text());
+                            // Not the whole explanation: it may name a group, a key or a batch, which not everybody may
+                            // see.
+                            EnumText.hyphenated(jobs.explain(oldest).reason()));
             String nextStep = entry.slots() == 0
                     ? "Start workers that have the handler and offer the capability."
                     : "Add workers or slots, or raise the limit that the reason names.";

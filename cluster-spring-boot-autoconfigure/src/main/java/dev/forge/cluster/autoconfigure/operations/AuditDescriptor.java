@@ -30,7 +30,7 @@ public record AuditDescriptor(
      * @param target the id or name of what was changed; the filter of an operation on many jobs, sanitized
      * @param detail the new value, such as a limit, sanitized; absent: none
      * @param count how many things were changed
-     * @param reason the reason that the operator gave; absent: none
+     * @param reason the reason that the operator gave, sanitized; absent: none
      * @param call the call of an operation on many jobs, which has an entry for each of its batches
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
@@ -44,6 +44,6 @@ public record AuditDescriptor(
             @Nullable Object target,
             @Nullable Object detail,
             long count,
-            @Nullable String reason,
+            @Nullable Object reason,
             @Nullable UUID call) {}
 }

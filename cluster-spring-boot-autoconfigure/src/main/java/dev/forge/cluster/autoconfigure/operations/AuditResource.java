@@ -16,6 +16,9 @@ import java.util.regex.Pattern;
 final class AuditResource implements Resource {
 
     private static final int DEFAULT_LIMIT = 50;
+    /** How the text of a filter of jobs begins. */
+    private static final String FILTER = "JobFilter[";
+
     private static final Pattern ID = Pattern.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}");
     private static final ResourceParameters PARAMETERS =
             ResourceParameters.ofList("who", "source", "action", "target", "before", "limit");
@@ -63,6 +66,10 @@ final class AuditResource implements Resource {
             filter = filter.withAction(action);
         }
         String target = request.text("target");
+        if (target != null && target.startsWith(FILTER) && !request.caller().seesValues()) {
+            // Otherwise a search would tell whether a hidden value has been guessed.
+            throw new HiddenValuesException(List.of("target"));
+        }
         return target == null ? filter : filter.withTarget(target);
     }
 
@@ -78,7 +85,7 @@ final class AuditResource implements Resource {
                 isFilter(entry) ? shown.value("filter", entry.target()) : entry.target(),
                 shown.value("detail", entry.detail()),
                 entry.count(),
-                entry.reason(),
+                shown.value("reason", entry.reason()),
                 entry.call());
     }
 

@@ -178,7 +178,13 @@ final class JobsResource implements Resource {
                 requireMayEdit(request.caller(), job, state);
             }
             return job == null ? changeNameState(request, state) : request.result(changeJobState(job, state, payload));
-        } catch (JobRejectedException | MutationRefusedException e) {
+        } catch (JobRejectedException e) {
+            if (job != null && !request.caller().seesValues()) {
+                throw new InvalidOperationException(
+                        "The job was rejected. Only users who may see values are told why: the reason may quote them.");
+            }
+            throw InvalidOperationException.because(e);
+        } catch (MutationRefusedException e) {
             throw InvalidOperationException.because(e);
         }
     }

@@ -55,7 +55,11 @@ final class WorkflowsResource implements Resource {
     @Override
     public OperationResult read(OperationRequest request) {
         if (!request.hasEntry()) {
-            return request.result(list(request));
+            try {
+                return request.result(list(request));
+            } catch (WorkflowRejectedException e) {
+                throw InvalidOperationException.because(e);
+            }
         }
         return request.result(request.path().size() == 2 ? find(request.entry(), request.caller()) : null);
     }

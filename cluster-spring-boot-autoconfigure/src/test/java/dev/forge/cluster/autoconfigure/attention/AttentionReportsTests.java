@@ -132,7 +132,8 @@ class AttentionReportsTests {
             assertThat(item.severity()).isEqualTo(Severity.CRITICAL);
             assertThat(item.target()).isEqualTo("mail");
             assertThat(item.text())
-                    .contains("00000000-0000-0000-0000-000000000001", "120 minutes", "with 1 others", "gpu");
+                    .contains("00000000-0000-0000-0000-000000000001", "120 minutes", "with 1 others", "Reason: ")
+                    .doesNotContain("gpu");
         });
     }
 
