@@ -238,8 +238,7 @@ class SampleDashboardTests {
                 "overview", "",
                 "jobs", "?page=jobs",
                 "job", "?page=jobs&id=" + job,
-                "workflow", "?page=workflows&id=" + waiting,
-                "crons", "?page=crons");
+                "workflow", "?page=workflows&id=" + waiting);
         for (String scheme : List.of("light", "dark")) {
             driver.executeCdpCommand(
                     "Emulation.setEmulatedMedia",
