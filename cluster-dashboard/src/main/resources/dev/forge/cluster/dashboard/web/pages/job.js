@@ -127,7 +127,7 @@ export function Job({ id, session }) {
         </div>
         ${UNFINISHED.includes(job.status) && job.explanation && html`<p class="explanation">${job.status === 'pending' && html`<b>Why is it not running?</b>`}${job.explanation.text}</p>`}
         ${job.status === 'running' && share && html`<${Progress} of=${job.progress} />`}
-        ${job.error !== undefined && html`<${ValueSection} title="Error" of=${job.error} canCopy=${values} kind="failure" />`}
+        ${job.error !== undefined && job.status !== 'completed' && html`<${ValueSection} title="Error" of=${job.error} canCopy=${values} kind="failure" />`}
         <div class="columns">
           <div>
             <${Section} title="Attempts" aside=${html`<span class="muted">${number(job.attempts)}${job.maxAttempts ? ` of ${number(job.maxAttempts)}` : ''}</span>`}>
