@@ -82,6 +82,7 @@ class AuditedOperationTests extends AuditFixture {
             Map.entry("JobBatch.id", READS),
             Map.entry("JobBatch.info", READS),
             Map.entry("Crons.find", READS),
+            Map.entry("Crons.latestRuns", READS),
             Map.entry("Crons.list", READS),
             Map.entry("Crons.runs", READS),
             Map.entry("Crons.upcoming", READS),
