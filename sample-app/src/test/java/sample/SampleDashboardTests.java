@@ -235,10 +235,14 @@ class SampleDashboardTests {
                 .query(UUID.class)
                 .single();
         Map<String, String> pages = Map.of(
-                "overview", "",
-                "jobs", "?page=jobs",
-                "job", "?page=jobs&id=" + job,
-                "workflow", "?page=workflows&id=" + waiting);
+                "overview",
+                "",
+                "jobs",
+                "?page=jobs",
+                "job",
+                "?page=jobs&id=" + job,
+                "workflow",
+                "?page=workflows&id=" + waiting);
         for (String scheme : List.of("light", "dark")) {
             driver.executeCdpCommand(
                     "Emulation.setEmulatedMedia",

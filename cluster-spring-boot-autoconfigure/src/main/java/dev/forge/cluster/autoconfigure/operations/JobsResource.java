@@ -179,7 +179,7 @@ final class JobsResource implements Resource {
             }
             return job == null ? changeNameState(request, state) : request.result(changeJobState(job, state, payload));
         } catch (JobRejectedException e) {
-            if (job != null && !request.caller().seesValues()) {
+            if (job != null && state.equals("duplicated") && !request.caller().seesValues()) {
                 throw new InvalidOperationException(
                         "The job was rejected. Only users who may see values are told why: the reason may quote them.");
             }
