@@ -24,9 +24,8 @@ public final class Audit {
     private final OperatorSource operators;
     private final Consumer<? super OperationAudited> events;
 
-    // Not static: nodes of two clusters in one process are operated apart. Not inheritable: a thread that an operator's
-    // call
-    // happens to start, such as one of a worker, is not the operator's.
+    // Not static: nodes of two clusters in one process are operated apart. Not inheritable: a thread that the call of
+    // an operator happens to start, such as one of a worker, is not the operator's.
     @SuppressWarnings("ThreadLocalUsage")
     private final ThreadLocal<@Nullable Author> author = new ThreadLocal<>();
 

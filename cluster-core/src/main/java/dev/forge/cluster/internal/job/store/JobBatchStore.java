@@ -163,9 +163,8 @@ public final class JobBatchStore {
      * of workflows. Each of these changes happens once. Returns the batches that have changed.
      */
     public List<Changed> settle(Collection<UUID> ids) {
-        // What is seen comes from the snapshot of the statement, whatever happens to the rows meanwhile: a batch that
-        // was
-        // closed after the snapshot may have jobs that the snapshot does not contain.
+        // What is seen comes from the snapshot of the statement, whatever happens to the rows meanwhile: a
+        // batch that was closed after the snapshot may have jobs that the snapshot does not contain.
         return client.sql(schema.sql("""
                 WITH seen AS MATERIALIZED (
                     SELECT s.*, s.failed_jobs OR s.failed_parts AS failed,

@@ -84,9 +84,8 @@ public final class JobDemandReports {
     /** Returns the pending jobs that are due, of these names and of the first names that pending jobs have. */
     public Map<Place, Due> due(Collection<String> names) {
         var due = new HashMap<Place, Due>();
-        // From queue to queue as in JobReports.oldestAge. The limits are in subqueries: the planner would otherwise
-        // expect
-        // to reach the end of the rows before them.
+        // From queue to queue as in JobReports.oldestAge. The limits are in subqueries: otherwise the planner
+        // would expect to reach the end of the rows before them.
         client.sql(schema.sql("""
                         WITH %1$s, told (name) AS MATERIALIZED (
                             SELECT unnest(:names::text[])
