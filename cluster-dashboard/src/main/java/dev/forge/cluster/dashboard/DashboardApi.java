@@ -79,7 +79,9 @@ final class DashboardApi {
             throw new RefusedRequestException(404, "not-found", "Unknown version of the API. Use api/v1/.");
         }
         if (request.path().equals(SESSION_PATH)) {
-            requireMethod(request, false);
+            if (!isAllowed(request, false)) {
+                return otherMethod(false);
+            }
             Parameters.requireKnown(Parameters.ofQuery(request.query()), Set.of());
             return json(200, session(request.visitor()));
         }
@@ -92,7 +94,9 @@ final class DashboardApi {
         }
         boolean changeable = address.part == null
                 && data.changeParameters(List.of(address.resource, "any")).isPresent();
-        requireMethod(request, changeable);
+        if (!isAllowed(request, changeable)) {
+            return otherMethod(changeable);
+        }
         return request.isRead() ? read(address, request) : change(address.resource, request);
     }
 
@@ -244,21 +248,20 @@ final class DashboardApi {
                 "This needs one of the authorities in forge.cluster.dashboard.authorities." + permission.text());
     }
 
-    private static void requireMethod(DashboardRequest request, boolean changeable) {
-        if (!request.isRead() && !(changeable && request.method().equals("POST"))) {
-            throw new RefusedRequestException(
-                    405, "invalid", "Allowed methods: " + (changeable ? "GET, HEAD, POST" : "GET, HEAD"));
-        }
+    private static boolean isAllowed(DashboardRequest request, boolean changeable) {
+        return request.isRead() || (changeable && request.method().equals("POST"));
+    }
+
+    private static DashboardResponse otherMethod(boolean changeable) {
+        String allowed = changeable ? "GET, HEAD, POST" : "GET, HEAD";
+        return refusal(new RefusedRequestException(405, "invalid", "Allowed methods: " + allowed))
+                .withHeader("Allow", allowed);
     }
 
     private static DashboardResponse refusal(RefusedRequestException e) {
         DashboardResponse response =
                 json(e.status(), Map.of("error", String.valueOf(e.getMessage()), "code", e.code()));
-        return switch (e.status()) {
-            case 405 -> response.withHeader("Allow", "GET, HEAD, POST");
-            case 503 -> response.withHeader("Retry-After", "2");
-            default -> response;
-        };
+        return e.status() == 503 ? response.withHeader("Retry-After", "2") : response;
     }
 
     private static DashboardResponse json(int status, Object body) {

@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.LongSupplier;
@@ -16,8 +17,8 @@ import java.util.function.Supplier;
 /**
  * Shares responses between callers with equal permissions, so that many open pages cost the database as much as one.
  *
- * <p>A response is shared for a second from the start of its read. Callers that come while it is being read wait for it. Memory is
- * bounded: large responses are given to waiting callers and then forgotten.
+ * <p>A response is shared for a second from the start of its read. Callers that come while it is being read wait for it. Memory
+ * and waiting callers are bounded: large responses are given to waiting callers and then forgotten.
  */
 final class SharedReads {
 
@@ -26,6 +27,11 @@ final class SharedReads {
     static final int MOST_ENTRIES = 200;
     static final long MOST_BYTES = 8 * 1024 * 1024;
     private static final int LARGEST = 1024 * 1024;
+
+    /** Waiting callers hold threads of the application's web server, which serves others too. */
+    static final int MOST_WAITING = 50;
+
+    private final Semaphore waiting = new Semaphore(MOST_WAITING);
 
     private final ConcurrentHashMap<Key, Entry> entries = new ConcurrentHashMap<>();
     private final LongSupplier nanos;
@@ -91,6 +97,10 @@ final class SharedReads {
         return entries.size();
     }
 
+    int waiting() {
+        return MOST_WAITING - waiting.availablePermits();
+    }
+
     private boolean hasRoom() {
         long now = nanos.getAsLong();
         entries.values().removeIf(entry -> !entry.isFresh(now));
@@ -98,7 +108,21 @@ final class SharedReads {
         return entries.size() <= MOST_ENTRIES && bytes <= MOST_BYTES;
     }
 
-    private static DashboardResponse await(Entry entry) {
+    private DashboardResponse await(Entry entry) {
+        if (entry.response.isDone()) {
+            return result(entry);
+        }
+        if (!waiting.tryAcquire()) {
+            throw new RefusedRequestException(503, "busy", "Too many callers wait for the database. Try again later.");
+        }
+        try {
+            return result(entry);
+        } finally {
+            waiting.release();
+        }
+    }
+
+    private static DashboardResponse result(Entry entry) {
         try {
             return entry.response.get(PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
         } catch (InterruptedException e) {

@@ -249,6 +249,7 @@ class DashboardTests {
     void method_that_a_resource_does_not_have_is_refused() {
         assertRefused(post("/api/v1/session", "{}"), 405, "invalid");
         assertRefused(post("/api/v1/overview", "{}"), 405, "invalid");
+        assertThat(serve(post("/api/v1/overview", "{}")).headers()).containsEntry("Allow", "GET, HEAD");
         assertRefused(post("/api/v1/locks", "{}"), 405, "invalid");
         assertThat(serve(post("/", "{}")).status()).isEqualTo(405);
         assertThat(calls).isEmpty();

@@ -128,6 +128,41 @@ class SharedReadsTests {
     }
 
     @Test
+    void caller_is_refused_if_too_many_wait() throws Exception {
+        var started = new CountDownLatch(1);
+        var release = new CountDownLatch(1);
+        var threads = Executors.newCachedThreadPool();
+        try {
+            Supplier<DashboardResponse> slow = () -> {
+                started.countDown();
+                try {
+                    assertThat(release.await(60, TimeUnit.SECONDS)).isTrue();
+                } catch (InterruptedException e) {
+                    throw new IllegalStateException(e);
+                }
+                return response(1);
+            };
+            var results = new ArrayList<Future<DashboardResponse>>();
+            results.add(threads.submit(() -> reads.get(NODES, slow)));
+            assertThat(started.await(60, TimeUnit.SECONDS)).isTrue();
+            for (int i = 0; i < SharedReads.MOST_WAITING; i++) {
+                results.add(threads.submit(() -> reads.get(NODES, slow)));
+            }
+            await().until(() -> reads.waiting() == SharedReads.MOST_WAITING);
+            assertThatThrownBy(() -> reads.get(NODES, slow)).hasMessageContaining("Too many callers wait");
+            release.countDown();
+            for (Future<DashboardResponse> result : results) {
+                assertThat(result.get(60, TimeUnit.SECONDS).status()).isEqualTo(200);
+            }
+            assertThat(reads.waiting()).isZero();
+            assertThat(reads.get(NODES, slow).status()).isEqualTo(200);
+        } finally {
+            release.countDown();
+            threads.shutdownNow();
+        }
+    }
+
+    @Test
     void change_ends_the_sharing() {
         reads.get(NODES, counted(1));
         reads.clear();

@@ -69,6 +69,23 @@ public final class Names {
         };
     }
 
+    /** Marks that turn the direction of the text could make a log line or a page show another name than it has. */
+    private static boolean isShown(char c) {
+        return !isControl(c)
+                && switch (Character.getDirectionality(c)) {
+                    case Character.DIRECTIONALITY_LEFT_TO_RIGHT_EMBEDDING,
+                            Character.DIRECTIONALITY_LEFT_TO_RIGHT_OVERRIDE,
+                            Character.DIRECTIONALITY_LEFT_TO_RIGHT_ISOLATE,
+                            Character.DIRECTIONALITY_RIGHT_TO_LEFT_EMBEDDING,
+                            Character.DIRECTIONALITY_RIGHT_TO_LEFT_OVERRIDE,
+                            Character.DIRECTIONALITY_RIGHT_TO_LEFT_ISOLATE,
+                            Character.DIRECTIONALITY_POP_DIRECTIONAL_FORMAT,
+                            Character.DIRECTIONALITY_POP_DIRECTIONAL_ISOLATE,
+                            Character.DIRECTIONALITY_FIRST_STRONG_ISOLATE -> false;
+                    default -> true;
+                };
+    }
+
     /** Returns an unchecked name for a log line or a message: on one line, and not too long. */
     public static String printable(String text) {
         return printable(text, SHOWN);
@@ -79,7 +96,7 @@ public final class Names {
         boolean clean = text.length() <= longest;
         for (int i = 0; clean && i < text.length(); i++) {
             char c = text.charAt(i);
-            clean = !isControl(c) && !Character.isSurrogate(c);
+            clean = isShown(c) && !Character.isSurrogate(c);
         }
         if (clean) {
             return text;
@@ -90,7 +107,7 @@ public final class Names {
             if (Character.isSurrogate(c) && isPair(text, i)) {
                 printable.append(c).append(text.charAt(++i));
             } else {
-                printable.append(isControl(c) || Character.isSurrogate(c) ? '?' : c);
+                printable.append(isShown(c) && !Character.isSurrogate(c) ? c : '?');
             }
         }
         return text.length() > longest ? printable + "..." : printable.toString();

@@ -24,7 +24,7 @@ public record DashboardProperties(
 
     public DashboardProperties {
         require(
-                path.matches("(/[A-Za-z0-9._~-]+)+"),
+                path.matches("(/(?!\\.{1,2}(/|$))[A-Za-z0-9._~-]+)+"),
                 "dashboard.path",
                 path,
                 "must be a plain path such as /forge/dashboard, without a trailing slash");

@@ -119,6 +119,8 @@ public class ClusterPropertiesTests {
             web.max-unique-for=367d                   | forge.cluster.web.max-unique-for (367d) must be between 0 and 366 days
             dashboard.path=/forge/                    | forge.cluster.dashboard.path (/forge/) must be a plain path such as /forge/dashboard
             dashboard.path=/                          | forge.cluster.dashboard.path (/) must be a plain path such as /forge/dashboard
+            dashboard.path=/forge/..                  | forge.cluster.dashboard.path (/forge/..) must be a plain path such as /forge/dashboard
+            dashboard.path=/./forge                   | forge.cluster.dashboard.path (/./forge) must be a plain path such as /forge/dashboard
             dashboard.trace-url=https://traces.test/  | forge.cluster.dashboard.trace-url (https://traces.test/) must begin with https://
             dashboard.trace-url=javascript:{traceId}  | forge.cluster.dashboard.trace-url (javascript:{traceId}) must begin with https://
             dashboard.authorities.view=a,,b           | forge.cluster.dashboard.authorities.view ([a, , b]) must not contain blank entries
