@@ -206,8 +206,8 @@ class SampleDashboardTests {
                                n % 97 / 90, n % 31 / 24, 12 + 10 * cos(n / 25.0), 900, 3 + n % 4,
                                ARRAY[0, 1, 4, 9, 20, 30, 20 + n % 9, 10 + n % 5, 5 + n % 20, 2, n % 7, n % 11 / 4],
                                ARRAY[0, 0, 0, 1, 5, 9, 20, 30, 20, 10, 5]
-                        FROM generate_series(2, 358) AS n
-                        ON CONFLICT DO NOTHING
+                        FROM generate_series(0, 358) AS n
+                        ON CONFLICT (name, slot, minutes) DO UPDATE SET due = excluded.due, waits = excluded.waits
                         """).update();
     }
 

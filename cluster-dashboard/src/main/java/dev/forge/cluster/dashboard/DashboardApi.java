@@ -17,6 +17,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessResourceFailureException;
 import org.springframework.dao.TransientDataAccessException;
+import org.springframework.transaction.CannotCreateTransactionException;
 import tools.jackson.databind.json.JsonMapper;
 
 /** The JSON API of the dashboard, version 1. */
@@ -63,7 +64,9 @@ final class DashboardApi {
             return serveOrThrow(request);
         } catch (RefusedRequestException e) {
             return refusal(e);
-        } catch (DataAccessResourceFailureException | TransientDataAccessException e) {
+        } catch (DataAccessResourceFailureException
+                | TransientDataAccessException
+                | CannotCreateTransactionException e) {
             // Each open page would log the outage every few seconds.
             log.debug("Dashboard: {} {} failed", request.method(), Parameters.printable(request.path()), e);
             return refusal(new RefusedRequestException(503, "unavailable", UNAVAILABLE));

@@ -27,6 +27,7 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.ImportRuntimeHints;
 import org.springframework.core.annotation.Order;
+import org.springframework.core.env.Environment;
 import org.springframework.core.io.ResourceLoader;
 import org.springframework.security.access.hierarchicalroles.NullRoleHierarchy;
 import org.springframework.security.access.hierarchicalroles.RoleHierarchy;
@@ -70,6 +71,7 @@ public final class DashboardAutoConfiguration {
                 ClusterAutoConfiguration.ClusterName name,
                 NodeRuntime runtime,
                 ResourceLoader classes,
+                Environment environment,
                 ClusterOperations operations) {
             DashboardProperties settings = properties.dashboard();
             Node node = runtime.node();
@@ -84,15 +86,18 @@ public final class DashboardAutoConfiguration {
                             node.identity().name(),
                             settings.traceUrl()),
                     node::nanos);
+            String address = environment.getProperty("server.servlet.context-path", "")
+                    + environment.getProperty("spring.webflux.base-path", "")
+                    + settings.path();
             if (access == Access.SECURED) {
                 log.info(
                         "Dashboard: {}/ for users with one of {}",
-                        settings.path(),
+                        address,
                         settings.authorities().view());
             } else {
                 log.info(
                         "Dashboard: {}/ is read-only and hides values, because the application has no Spring Security",
-                        settings.path());
+                        address);
             }
             return new Dashboard(settings.path(), access, Assets.load(), api);
         }

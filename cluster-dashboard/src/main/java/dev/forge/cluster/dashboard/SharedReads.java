@@ -17,7 +17,8 @@ import java.util.function.Supplier;
 /**
  * Shares responses between callers with equal permissions, so that many open pages cost the database as much as one.
  *
- * <p>A response is shared for a second from the start of its read. Callers that come while it is being read wait for it. Memory
+ * <p>A response is shared for a second from the start of its read. Callers that come while it is being read wait for it, unless the
+ * read seems to be stuck. Memory
  * and waiting callers are bounded: large responses are given to waiting callers and then forgotten.
  */
 final class SharedReads {
@@ -56,7 +57,7 @@ final class SharedReads {
         }
 
         boolean isFresh(long now) {
-            return !response.isDone() || now - startedAt < SHARED_NANOS;
+            return now - startedAt < (response.isDone() ? SHARED_NANOS : PATIENCE.toNanos());
         }
 
         int size() {
@@ -131,10 +132,11 @@ final class SharedReads {
         } catch (TimeoutException e) {
             throw new RefusedRequestException(503, "busy", "The database did not respond in time. Try again later.");
         } catch (ExecutionException e) {
-            if (e.getCause() instanceof RefusedRequestException refused) {
-                throw refused;
+            // What it means is decided in one place, for all callers alike.
+            if (e.getCause() instanceof RuntimeException failure) {
+                throw failure;
             }
-            throw new RefusedRequestException(500, "failed", DashboardApi.FAILED);
+            throw new IllegalStateException(e.getCause());
         }
     }
 }

@@ -20,6 +20,7 @@ import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.workflow.WorkflowStatus;
+import java.math.BigDecimal;
 import java.time.Instant;
 import java.util.List;
 import java.util.Map;
@@ -149,7 +150,68 @@ class DashboardOperationsTests extends DashboardPages {
         browser.click("dialog button[type=submit]");
         awaitStatus(job, JobStatus.COMPLETED);
         assertThat(jobs.find(job).orElseThrow().payload()).contains("valid").doesNotContain("stolen");
+        // The number of the attempt is the same again.
+        browser.await(
+                "[...document.querySelectorAll('.timeline .badge')].map((one) => one.innerText).join() === 'failed,completed'");
         assertAudited("job.retry", job, "new card");
+    }
+
+    @Test
+    void edited_payload_keeps_its_lines_and_all_digits_of_its_numbers() {
+        UUID job = ended(
+                "charge",
+                Map.of(
+                        "card",
+                        "stolen",
+                        "order",
+                        9007199254740993L,
+                        "price",
+                        new BigDecimal("10.00000000000000000001")),
+                JobStatus.FAILED);
+        open("?page=jobs&id=" + job);
+        assertThat(text()).contains("9007199254740993", "10.00000000000000000001");
+        choose("Retry with payload… job " + job);
+        String shown = browser.run("return document.querySelector('#dialog-payload').value")
+                .asString();
+        assertThat(shown.lines()).hasSize(5);
+        browser.fill("#dialog-payload", shown.replace("stolen", "valid"));
+        browser.click("dialog button[type=submit]");
+        awaitStatus(job, JobStatus.COMPLETED);
+        assertThat(jobs.find(job).orElseThrow().payload())
+                .contains("valid", "9007199254740993", "10.00000000000000000001");
+    }
+
+    @Test
+    void job_of_a_run_that_waits_without_an_end_has_a_page() {
+        UUID run = run("approval", WorkflowStatus.WAITING);
+        open("?page=jobs&id=" + run);
+        browser.await("document.querySelector('h1').innerText.includes('approval')");
+        browser.click("main a[href='?page=workflows&id=%s']".formatted(run));
+        browser.await("document.querySelector('h1').innerText.includes('approval')");
+        assertCleanConsole();
+    }
+
+    @Test
+    void time_that_no_browser_knows_does_not_keep_the_page_from_opening() {
+        UUID job = pending();
+        jdbc.sql("UPDATE forge_jobs SET scheduled_at = '294276-12-31' WHERE id = ?")
+                .param(job)
+                .update();
+        open("?page=jobs&id=" + job);
+        choose("Reschedule job " + job);
+        browser.click("dialog .buttons button[type=button]");
+        operate("Cancel job " + job, "too far away");
+        awaitBadge("cancelled");
+        assertCleanConsole();
+    }
+
+    @Test
+    void job_is_found_by_its_id() {
+        UUID job = pending();
+        open("?page=jobs");
+        browser.click("details.more summary");
+        browser.type("#filter-id", job.toString());
+        browser.await("document.querySelector('h1').innerText.includes('waits')");
     }
 
     @Test
@@ -300,7 +362,7 @@ class DashboardOperationsTests extends DashboardPages {
         open(page);
         operate("Resume charge", reason);
         assertThat(jobs.paused()).doesNotContain("charge");
-        browser.await("document.querySelector('main .badge').innerText === 'running'");
+        browser.await("document.querySelector('main .badge').innerText === 'active'");
         assertAudited("name.resume", "charge", reason);
     }
 
@@ -402,7 +464,7 @@ class DashboardOperationsTests extends DashboardPages {
         open(page);
         operate("Resume cron new-year", reason);
         assertThat(cron().paused()).isFalse();
-        browser.await("document.querySelector('main .badge').innerText === 'running'");
+        browser.await("document.querySelector('main .badge').innerText === 'active'");
         assertAudited("cron.resume", "new-year", reason);
         assertCleanConsole();
     }

@@ -10,8 +10,12 @@ export class ApiError extends Error {
   }
 }
 
-const TIMEOUT = 20000;
+const READ_TIMEOUT = 10000;
+// A call that changes many jobs takes up to a minute.
+const CHANGE_TIMEOUT = 75000;
+const OUTAGES = ['unavailable', 'busy'];
 const listeners = new Set();
+const readers = new Set();
 let connection = 'ok';
 let session = null;
 let clockOffset = 0;
@@ -23,7 +27,7 @@ function setConnection(state) {
   }
 }
 
-/** Returns ok, expired or down. */
+/** Returns ok, expired, down, or away: the server responds, its database does not. */
 export function useConnection() {
   const [state, setState] = useState(connection);
   useEffect(() => {
@@ -57,6 +61,13 @@ function down(message) {
   return new ApiError(0, 'down', message);
 }
 
+/** Reads a value of JSON. Numbers with more digits than JavaScript keeps stay as they are, in browsers that can do this. */
+function exactly(key, value, context) {
+  if (typeof value !== 'number' || !context || !context.source || !JSON.rawJSON) return value;
+  const digits = context.source.replace(/e.*/i, '').replace(/\D/g, '').replace(/^0+/, '').length;
+  return digits > 17 || (Number.isInteger(value) && digits > 15 && !Number.isSafeInteger(value)) ? JSON.rawJSON(context.source) : value;
+}
+
 async function request(path, params, options, signal) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(params || {})) {
@@ -64,7 +75,7 @@ async function request(path, params, options, signal) {
   }
   const text = query.toString();
   const timeout = new AbortController();
-  const timer = setTimeout(() => timeout.abort(), TIMEOUT);
+  const timer = setTimeout(() => timeout.abort(), options.method ? CHANGE_TIMEOUT : READ_TIMEOUT);
   const stop = () => timeout.abort();
   if (signal) signal.addEventListener('abort', stop);
   let response;
@@ -77,17 +88,17 @@ async function request(path, params, options, signal) {
       redirect: 'manual',
       signal: timeout.signal,
       ...options,
-      headers: { Accept: 'application/json', 'X-Requested-With': 'XMLHttpRequest', ...(options && options.headers) },
+      headers: { Accept: 'application/json', 'X-Requested-With': 'XMLHttpRequest', ...options.headers },
     });
     readClock(response);
     if (response.type === 'opaqueredirect' || response.status === 401) throw expired();
     const json = (response.headers.get('Content-Type') || '').startsWith('application/');
-    body = json ? await response.json() : null;
+    body = json ? JSON.parse(await response.text(), exactly) : null;
     // A login page instead of data.
     if (response.ok && !json) throw expired();
   } catch (e) {
     if (e instanceof ApiError || (signal && signal.aborted)) throw e;
-    throw down('The server does not respond.');
+    throw down('The server does not respond in time.');
   } finally {
     clearTimeout(timer);
     if (signal) signal.removeEventListener('abort', stop);
@@ -95,7 +106,7 @@ async function request(path, params, options, signal) {
   if (!response.ok) {
     const code = (body && body.code) || '';
     if (!body && response.status >= 500) throw down(`The server responds with status ${response.status}.`);
-    setConnection('ok');
+    setConnection(OUTAGES.includes(code) ? 'away' : 'ok');
     const message = body && typeof body.error === 'string' ? body.error : `The server responds with status ${response.status}.`;
     throw new ApiError(response.status, code, message);
   }
@@ -129,6 +140,11 @@ export async function change(path, body) {
   }
 }
 
+/** Reads everything that is shown once more: something was changed. */
+export function readAgain() {
+  for (const reader of readers) reader();
+}
+
 /**
  * Reads a resource, and again every few seconds while the tab is visible and the page is live. The request is aborted when the
  * component goes away or its parameters change. Data of the last success stay while later reads fail; with `keep`, data of other
@@ -145,11 +161,15 @@ export function useResource(path, params = {}, { interval = 5000, live = true, k
     if (!path) return undefined;
     const controller = new AbortController();
     let timer = null;
+    let loading = false;
     const next = (delay) => {
       clearTimeout(timer);
-      if (interval && !controller.signal.aborted && !document.hidden) timer = setTimeout(alive.current ? load : () => next(delay), delay);
+      // Updates may be paused until then.
+      if (interval && !controller.signal.aborted && !document.hidden) timer = setTimeout(() => (alive.current ? load() : next(delay)), delay);
     };
     const load = async () => {
+      if (loading) return;
+      loading = true;
       try {
         const data = await read(path, params, controller.signal);
         if (controller.signal.aborted) return;
@@ -159,6 +179,8 @@ export function useResource(path, params = {}, { interval = 5000, live = true, k
         if (controller.signal.aborted) return;
         setState((old) => ({ key, data: old.key === key ? old.data : null, error }));
         next(interval * 2);
+      } finally {
+        loading = false;
       }
     };
     const visible = () => {
@@ -168,8 +190,10 @@ export function useResource(path, params = {}, { interval = 5000, live = true, k
       else next(interval);
     };
     document.addEventListener('visibilitychange', visible);
+    readers.add(refresh);
     load();
     return () => {
+      readers.delete(refresh);
       document.removeEventListener('visibilitychange', visible);
       clearTimeout(timer);
       controller.abort();

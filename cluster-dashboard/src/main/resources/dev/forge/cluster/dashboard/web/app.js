@@ -4,7 +4,7 @@ import { loadSession, useConnection } from './api.js';
 import { Link, go, useRoute } from './router.js';
 import { html } from './html.js';
 import { Dialog, DialogHost } from './components/dialog.js';
-import { ErrorBox, Loading } from './components/states.js';
+import { Boundary, ErrorBox, Loading } from './components/states.js';
 import { TIMES, useTimes } from './components/time.js';
 import { Toast } from './components/toast.js';
 import { Overview } from './pages/overview.js';
@@ -92,7 +92,10 @@ function Banner() {
       Your session has ended. <a href="">Reload to log in again</a>. Data on this page may be outdated.</div>`;
   }
   if (state === 'down') {
-    return html`<div class="banner warn" role="alert" id="banner">The server does not respond. Trying again…</div>`;
+    return html`<div class="banner warn" role="alert" id="banner">The server does not respond, perhaps because its database is away. Trying again…</div>`;
+  }
+  if (state === 'away') {
+    return html`<div class="banner warn" role="alert" id="banner">The database does not respond. Trying again…</div>`;
   }
   return null;
 }
@@ -149,8 +152,17 @@ function App() {
   useShortcuts(() => setHelp(true));
   useEffect(() => {
     const controller = new AbortController();
-    loadSession(controller.signal).then(setSession, setError);
-    return () => controller.abort();
+    let timer = null;
+    const load = () => loadSession(controller.signal).then(setSession, (failure) => {
+      if (controller.signal.aborted) return;
+      setError(failure);
+      if (!(failure.status >= 400 && failure.status < 500)) timer = setTimeout(load, 5000);
+    });
+    load();
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
   }, []);
   const [title, Page] = PAGES[name] || ['Unknown page', null];
   useEffect(() => {
@@ -188,7 +200,7 @@ function App() {
       <${Banner} />
       ${session && session.readOnly && html`<div class="banner calm" id="read-only" role="note">${session.readOnly}</div>`}
       ${session && !session.readOnly && !session.permissions.includes('values') && html`<div class="banner calm" role="note">Values are hidden: you lack the permission to see them.</div>`}
-      ${session && Page && html`<${Page} key=${name} params=${route.params} session=${session} />`}
+      ${session && Page && html`<${Boundary} key=${`${name} ${route.params.id || ''}`} title=${title}><${Page} params=${route.params} session=${session} /><//>`}
       ${session && !Page && html`<h1>Unknown page</h1><p class="state">There is no page “${route.page}”.</p>`}
       ${!session && (error ? html`<h1>${title}</h1><${ErrorBox} error=${error} />` : html`<${Loading} />`)}
     </main>

@@ -61,6 +61,7 @@ final class JobDescriptors {
         job.metadata().forEach((key, value) -> metadata.put(key, shown.value("metadata." + key, value)));
         Object uniqueKey = shown.value("uniqueKey", job.uniqueKey());
         Object group = shown.value("group", job.group());
+        Object payload = shown.json("payload", job.payload());
         return new JobDescriptor(
                 job.id(),
                 job.name(),
@@ -86,7 +87,8 @@ final class JobDescriptors {
                 relations.batch(),
                 orAbsent(relations.awaitedBy()),
                 shown.json("progress", job.progress()),
-                shown.json("payload", job.payload()),
+                payload,
+                shown.isWhole(job.payload(), payload) ? job.payload() : null,
                 shown.json("result", job.result()),
                 shown.value("error", job.lastError()),
                 attempts(job.attemptHistory(), nodes, shown),

@@ -105,6 +105,7 @@ public record JobsDescriptor(
      * @param awaitedBy jobs that wait for its end, at most ten; absent if there are none
      * @param progress the reported progress, sanitized
      * @param payload the payload, sanitized
+     * @param payloadText the payload as it is stored, with all digits of its numbers; absent if a part of it is hidden
      * @param result the result, sanitized
      * @param error the error of the last attempt, sanitized
      * @param attemptHistory the attempts that did not succeed, the oldest first; absent if there are none
@@ -137,6 +138,7 @@ public record JobsDescriptor(
             @Nullable List<UUID> awaitedBy,
             @Nullable Object progress,
             @Nullable Object payload,
+            @Nullable String payloadText,
             @Nullable Object result,
             @Nullable Object error,
             @Nullable List<AttemptDescriptor> attemptHistory,

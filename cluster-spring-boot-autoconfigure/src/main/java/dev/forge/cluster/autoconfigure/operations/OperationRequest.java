@@ -10,6 +10,7 @@ import java.time.Instant;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.function.Function;
@@ -25,10 +26,14 @@ record OperationRequest(Caller caller, List<String> path, Map<String, String> pa
 
     private static final int MAX_LIMIT = 1_000;
 
+    /** Parameters with JSON, which people lay out in lines. */
+    private static final Set<String> JSON = Set.of("payload", "value");
+
     /** Rejects control characters: the database would reject a NUL with an error that looks like a failure of the server. */
     OperationRequest {
         requirePrintable("path", String.join("/", path));
-        parameters.forEach(OperationRequest::requirePrintable);
+        parameters.forEach((name, text) ->
+                requirePrintable(name, JSON.contains(name) ? text.replaceAll("[\\n\\r\\t]", " ") : text));
     }
 
     static void requirePrintable(String parameter, String text) {

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.actuate.endpoint.SanitizableData;
 import org.springframework.boot.actuate.endpoint.Sanitizer;
@@ -78,16 +79,20 @@ final class ValueSanitizer {
         /** Like {@link #value} for JSON text, which is sanitized as one text if the codec cannot read it. */
         @Nullable
         Object json(String key, @Nullable String json) {
-            if (json == null) {
-                return null;
-            }
-            Object parsed;
+            return json == null ? null : value(key, parsed(json));
+        }
+
+        /** Returns whether the caller sees all of a value that {@link #json} has sanitized. */
+        boolean isWhole(@Nullable String json, @Nullable Object sanitized) {
+            return json != null && shown && Objects.equals(parsed(json), sanitized);
+        }
+
+        private @Nullable Object parsed(String json) {
             try {
-                parsed = codec.read(json, Object.class);
+                return codec.read(json, Object.class);
             } catch (RuntimeException e) {
-                parsed = json;
+                return json;
             }
-            return value(key, parsed);
         }
 
         private Object members(String key, Object container) {

@@ -228,7 +228,7 @@ class EndpointJsonTests {
                       'scheduledAt': '(time)', 'startedAt': '(time)', 'finishedAt': '(time)', 'attempts': 1,
                       'maxAttempts': 10, 'recoveries': 0, 'epoch': 1, 'node': '(id)', 'nodeName': 'first',
                       'metadata': {'tenant': 'acme'}, 'uniqueKey': 'alice', 'tags': ['spring'],
-                      'payload': {'to': 'Alice'},
+                      'payload': {'to': 'Alice'}, 'payloadText': '(JSON)',
                       'result': {'sentTo': 'Alice'}, 'explanation': '(reason and text)'
                     }
                     """);
@@ -237,7 +237,7 @@ class EndpointJsonTests {
                       'id': '(id)', 'name': 'burn', 'status': 'failed', 'priority': 50, 'createdAt': '(time)',
                       'scheduledAt': '(time)', 'startedAt': '(time)', 'finishedAt': '(time)', 'attempts': 1,
                       'maxAttempts': 1, 'recoveries': 0, 'epoch': 1, 'node': '(id)', 'nodeName': 'first', 'metadata': {},
-                      'payload': {},
+                      'payload': {}, 'payloadText': '(JSON)',
                       'error': 'java.lang.IllegalStateException: ashes',
                       'attemptHistory': [
                         {'attempt': 1, 'epoch': 1, 'node': '(id)', 'nodeName': 'first', 'startedAt': '(time)', 'durationMillis': '(number)',
@@ -250,7 +250,7 @@ class EndpointJsonTests {
                     {
                       'id': '(id)', 'name': 'send', 'status': 'pending', 'priority': 50, 'createdAt': '(time)',
                       'scheduledAt': '(time)', 'attempts': 0, 'recoveries': 0, 'epoch': 0, 'metadata': {},
-                      'payload': {'to': 'Bob', 'copyTo': 'Carol'}, 'explanation': '(reason and text)'
+                      'payload': {'to': 'Bob', 'copyTo': 'Carol'}, 'payloadText': '(JSON)', 'explanation': '(reason and text)'
                     }
                     """);
             assertPost(context, "{'id': '(id)', 'status': 'cancelled'}", "cancelled", "jobs", waiting.toString());
@@ -303,6 +303,9 @@ class EndpointJsonTests {
     private static void assertJob(ApplicationContext context, UUID job, String expected) {
         var body = new HashMap<Object, @Nullable Object>((Map<?, ?>) Objects.requireNonNull(normalized(
                 "", EndpointClient.of(context).get("jobs", job.toString()).body())));
+        assertThat(body.replace("payloadText", "(JSON)"))
+                .asString()
+                .isEqualTo(context.getBean(Jobs.class).find(job).orElseThrow().payload());
         assertThat(body.replace("explanation", "(reason and text)"))
                 .asInstanceOf(InstanceOfAssertFactories.MAP)
                 .containsOnlyKeys("reason", "text");

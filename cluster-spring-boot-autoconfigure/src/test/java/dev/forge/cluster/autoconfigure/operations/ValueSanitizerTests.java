@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.audit.AuditSource;
+import dev.forge.cluster.autoconfigure.JacksonPayloadCodec;
 import java.lang.reflect.Type;
 import java.util.Collections;
 import java.util.List;
@@ -13,6 +14,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.actuate.endpoint.SanitizableData;
 import org.springframework.boot.actuate.endpoint.Sanitizer;
+import tools.jackson.databind.json.JsonMapper;
 
 class ValueSanitizerTests {
 
@@ -45,6 +47,24 @@ class ValueSanitizerTests {
         assertThat(response.value("result", List.of(most))).isEqualTo(List.of(ValueSanitizer.TOO_LARGE));
         assertThat(response.value("input", Map.of("short", 1))).isEqualTo(Map.of("short", 1));
         assertThat(shown().value("result", most)).isEqualTo(most);
+    }
+
+    @Test
+    void value_is_whole_unless_something_is_hidden() {
+        PayloadCodec codec = new JacksonPayloadCodec(JsonMapper.builder().build());
+        var masking = new Sanitizer(List.of(data -> data.getKey().endsWith("card") ? data.withValue("?") : data));
+        var caller = new Caller(true, null, null, AuditSource.ENDPOINT);
+        String harmless = "{\"order\": 9007199254740993, \"price\": 10.50}";
+        String secret = "{\"order\": 1, \"card\": \"4711\"}";
+        for (String json : List.of(harmless, secret)) {
+            ValueSanitizer.Sanitized shown = new ValueSanitizer(masking, codec).shownTo(caller);
+            assertThat(shown.isWhole(json, shown.json("payload", json)))
+                    .as(json)
+                    .isEqualTo(json.equals(harmless));
+            ValueSanitizer.Sanitized hidden =
+                    new ValueSanitizer(masking, codec).shownTo(new Caller(false, null, null, AuditSource.ENDPOINT));
+            assertThat(hidden.isWhole(json, hidden.json("payload", json))).isFalse();
+        }
     }
 
     @Test

@@ -115,7 +115,7 @@ function Plot({ data, series, format, text, height, onCursor }) {
           scales: { y: { range: (u, min, max) => [0, max > 0 ? max * 1.12 : 1] } },
           axes: [
             { ...axis, space: 60, values: timeLabels, size: 26 },
-            { ...axis, size: 54, space: 32, values: (u, splits) => splits.map((split) => (split === null ? '' : format(split))) },
+            { ...axis, size: (u, labels) => Math.max(54, 14 + 6.5 * Math.max(0, ...(labels || []).map((label) => label.length))), space: 32, values: (u, splits) => splits.map((split) => (split === null ? '' : format(split))) },
           ],
           tzDate: (seconds) => (times === 'UTC' ? uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC') : new Date(seconds * 1000)),
           series: [{}, ...series.map((each, index) => ({

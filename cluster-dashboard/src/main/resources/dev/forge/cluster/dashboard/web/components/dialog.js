@@ -1,10 +1,12 @@
 import { useEffect, useRef, useState } from '../vendor/preact-hooks.js';
-import { change } from '../api.js';
+import { change, readAgain } from '../api.js';
 import { html } from '../html.js';
 import { say } from './toast.js';
 import { count, number } from './value.js';
 
 const CALL = 1000;
+/** Errors after which nobody knows how far the server came. */
+const UNCERTAIN = ['down', 'unavailable', 'busy', 'failed'];
 
 /** A modal dialog; Esc and the button close it. */
 export function Dialog({ title, onClose, children, wide }) {
@@ -58,12 +60,13 @@ function Field({ field, value, error, onInput, disabled }) {
 /**
  * Asks before something is changed.
  *
- * action: { title, heading, text, confirm, danger, resource, body, fields, bulk, selected, done }. A dangerous action needs a reason. The body
- * is an object, or a function of the values of the fields. A bulk action is counted first, and then made in calls of 1,000 jobs.
+ * action: { title, heading, text, confirm, danger, resource, body, fields, bulk, selected, done }. A dangerous action needs a reason.
+ * `fields` is a list, or a function that makes it when the dialog opens. The body is an object, or a function of their values. A bulk action is counted first, and then made in calls of 1,000 jobs.
  * `done` is a text, or a function of the result, that the user gets to see; `after` replaces the usual reading afterwards.
  */
 export function Confirm({ action, onClose, onDone }) {
-  const fields = [...(action.fields || []).filter(Boolean), { name: 'reason', label: 'Reason', required: Boolean(action.danger) }];
+  const [given] = useState(() => (typeof action.fields === 'function' ? action.fields() : action.fields || []));
+  const fields = [...given.filter(Boolean), { name: 'reason', label: 'Reason', required: Boolean(action.danger) }];
   const [values, setValues] = useState(() => Object.fromEntries(fields.map((field) => [field.name, field.value ?? ''])));
   const [invalid, setInvalid] = useState({});
   const [busy, setBusy] = useState(false);
@@ -82,6 +85,7 @@ export function Confirm({ action, onClose, onDone }) {
   const finish = (result) => {
     const text = typeof action.done === 'function' ? action.done(result, values) : action.done;
     if (text) say(text);
+    readAgain();
     onDone(result);
   };
   const changeMany = async (body) => {
@@ -95,7 +99,8 @@ export function Confirm({ action, onClose, onDone }) {
         setProgress(changed);
       } while (after && !stopped.current && alive.current);
     } catch (e) {
-      e.message = `${e.message} ${changed ? `${count(changed, 'job was', 'jobs were')} changed before.` : 'No job was changed.'}`;
+      const before = changed ? ` ${count(changed, 'job was', 'jobs were')} changed before.` : UNCERTAIN.includes(e.code) ? '' : ' No job was changed.';
+      e.message = `${e.message}${before}${UNCERTAIN.includes(e.code) ? ' The change may go on: see the audit page.' : ''}`;
       throw e;
     }
     finish({ changed, stopped: Boolean(after) });
@@ -116,7 +121,8 @@ export function Confirm({ action, onClose, onDone }) {
       if (action.bulk) await changeMany(body);
       else finish(await change(action.resource, body));
     } catch (e) {
-      if (e.code === 'reason-required') setInvalid({ reason: e.message });
+      if (!alive.current) say(`${action.title}: ${e.message}`);
+      else if (e.code === 'reason-required') setInvalid({ reason: e.message });
       else setError(e);
       setBusy(false);
       setProgress(null);
@@ -157,6 +163,8 @@ let ask = () => {};
 /** The dialog of all actions. It is outside of the pages: a table that is read again does not close it. */
 export function DialogHost() {
   const [open, setOpen] = useState(null);
+  const current = useRef(null);
+  current.current = open;
   useEffect(() => {
     const close = () => setOpen(null);
     ask = setOpen;
@@ -164,7 +172,11 @@ export function DialogHost() {
     return () => removeEventListener('popstate', close);
   }, []);
   return open && html`<${Confirm} key=${open.id} action=${open.action} onClose=${() => setOpen(null)}
-    onDone=${(result) => { setOpen(null); (open.action.after || open.onDone)(result); }} />`;
+    onDone=${(result) => {
+      // The user may have closed it, and opened another one or another page.
+      setOpen((now) => (now && now.id === open.id ? null : now));
+      if (current.current && current.current.id === open.id) (open.action.after || open.onDone)(result);
+    }} />`;
 }
 
 /** Buttons that open the dialog; nothing without the permission to change states. */

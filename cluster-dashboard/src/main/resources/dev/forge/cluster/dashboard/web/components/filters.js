@@ -38,7 +38,7 @@ function Moment({ field, value, onChange }) {
 function Choice({ field, value, onChange }) {
   return html`<select id=${`filter-${field.name}`} value=${value} onChange=${(event) => onChange(event.target.value)}>
     <option value="">all</option>
-    ${field.options.map((option) => html`<option value=${option} selected=${option === value}>${option.replaceAll('_', ' ')}</option>`)}
+    ${field.options.map((option) => html`<option value=${option} selected=${option === value}>${(field.texts && field.texts[option]) || option.replaceAll('_', ' ')}</option>`)}
   </select>`;
 }
 

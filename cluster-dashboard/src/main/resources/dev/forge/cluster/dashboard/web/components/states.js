@@ -1,11 +1,26 @@
+import { Component } from '../vendor/preact.js';
 import { html } from '../html.js';
 
 const NAMES = { attention: 'what needs attention', demand: 'the numbers of jobs', history: 'the charts', overview: 'the leaders', 'jobs/logs': 'the log', audit: 'the audit trail' };
 /** Errors that a banner reports for the whole page. */
-const GENERAL = ['unauthenticated', 'down'];
+const GENERAL = ['unauthenticated', 'down', 'unavailable', 'busy'];
 
 export function Loading() {
   return html`<p class="state" role="status">Loading…</p>`;
+}
+
+/** Shows that a page has failed, instead of the page as it was before. */
+export class Boundary extends Component {
+  componentDidCatch(error) {
+    console.error(error);
+    this.setState({ error });
+  }
+
+  render({ title, children }, { error }) {
+    return error
+      ? html`<h1>${title}</h1><p class="state error" role="alert">This page cannot be shown: ${String(error.message || error)} <a href="">Reload</a></p>`
+      : children;
+  }
 }
 
 export function Empty({ children }) {
@@ -16,7 +31,7 @@ export function ErrorBox({ error, stale, path }) {
   // A refused or unknown parameter explains itself.
   const refused = error.status >= 400 && error.status < 500;
   const what = path && !refused ? `Could not load ${NAMES[path] || path.replaceAll(/[-/]/g, ' ')}: ` : '';
-  return html`<p class="state error" role="alert">${what}${error.message}${stale ? ' The data below are those of the last success.' : ''}${path && !refused && ' Trying again…'}</p>`;
+  return html`<p class="state error" role="alert">${what}${error.message}${stale ? ' The data below are those of the last success.' : ''}${path && !refused && !/Trying again/.test(error.message) && ' Trying again…'}</p>`;
 }
 
 /**

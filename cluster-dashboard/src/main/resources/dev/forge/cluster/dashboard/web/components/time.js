@@ -74,6 +74,7 @@ export function duration(millis) {
 
 /** Returns a time as 2026-01-31 12:00:00, local or in UTC. */
 export function absolute(date, utc = false) {
+  if (Number.isNaN(date.getTime())) return 'unknown time';
   return utc ? `${date.toISOString().slice(0, 19).replace('T', ' ')} UTC` : date.toLocaleString('sv-SE');
 }
 
@@ -103,6 +104,7 @@ export function Clock({ at }) {
   useTick();
   const date = new Date(at);
   const utc = times === 'UTC';
+  if (Number.isNaN(date.getTime())) return html`<span>${String(at)}</span>`;
   return html`<time datetime=${date.toISOString()} title=${`${absolute(date)} local, ${absolute(date, true)}`}>${absolute(date, utc).slice(11, 19)}</time>`;
 }
 

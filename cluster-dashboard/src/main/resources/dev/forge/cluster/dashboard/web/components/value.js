@@ -46,6 +46,26 @@ export function text(value) {
   return typeof value === 'object' && value !== null ? JSON.stringify(value, null, 2) : String(value);
 }
 
+/** Lays out JSON in lines. Works on the text: numbers keep all their digits. */
+export function layOut(json) {
+  let out = '';
+  let depth = 0;
+  const line = () => `\n${'  '.repeat(depth)}`;
+  const tokens = json.match(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g) || [];
+  tokens.forEach((token, index) => {
+    const empty = /^[\]}]$/.test(tokens[index + 1] || '');
+    if (/^[[{]$/.test(token)) {
+      depth += 1;
+      out += empty ? token : token + line();
+    } else if (/^[\]}]$/.test(token)) {
+      depth -= 1;
+      out += /^[[{]$/.test(tokens[index - 1]) ? token : line() + token;
+    } else if (token === ',') out += token + line();
+    else out += token === ':' ? ': ' : token;
+  });
+  return out;
+}
+
 const isLong = (of) => typeof of === 'object' || String(of).includes('\n') || String(of).length > 120;
 
 /** A value of the application, as text. */

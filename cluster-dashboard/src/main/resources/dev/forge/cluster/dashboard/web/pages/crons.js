@@ -15,7 +15,8 @@ const DAYS = { 0: 'Sunday', 1: 'Monday', 2: 'Tuesday', 3: 'Wednesday', 4: 'Thurs
 /** Returns a simple cron expression in words, or null. */
 export function words(expression) {
   if (MACROS[expression]) return MACROS[expression];
-  const [second, minute, hour, day, month, weekday, more] = expression.trim().split(/\s+/);
+  const parts = expression.trim().split(/\s+/);
+  const [second, minute, hour, day, month, weekday, more] = parts.length === 5 ? ['0', ...parts] : parts;
   if (weekday === undefined || more !== undefined || month !== '*') return null;
   const every = (field) => (/^(\*|0)\/(\d+)$/.exec(field) || [])[2];
   const isNumber = (field) => /^\d+$/.test(field);
@@ -96,12 +97,16 @@ function Strip({ slots, cron }) {
     <//>`;
 }
 
+/** A cron that is not paused may have no run at the moment. */
+const stateOf = (cron) => (cron.state === 'running' ? 'active' : cron.state);
 const last = (cron) => cron.lastSlot || cron.lastExecution;
 
 function Result({ cron }) {
   const slot = last(cron);
   const result = resultOf(slot);
-  return result ? html`<span title=${slot.reason}><${Badge} status=${result} /></span><span class="sub"><${Time} at=${slot.time} /></span>` : none;
+  const run = cron.lastExecution;
+  return result ? html`<span title=${slot.reason}><${Badge} status=${result} /></span><span class="sub"><${Time} at=${slot.time} /></span>
+    ${run && run.time !== slot.time && resultOf(run) === 'failed' && html`<span class="sub problem">last run failed <${Time} at=${run.time} /></span>`}` : none;
 }
 
 export function Crons({ params, session }) {
@@ -116,7 +121,7 @@ function List({ params, session }) {
   return html`
     <h1>Crons</h1>
     <${Filters} page="crons" params=${params} fields=${[
-      { name: 'q', label: 'Name contains', instant: true }, { name: 'state', label: 'State', options: ['running', 'paused', 'unknown'] },
+      { name: 'q', label: 'Name contains', instant: true }, { name: 'state', label: 'State', options: ['running', 'paused', 'unknown'], texts: { running: 'active' } },
       { name: 'result', label: 'Last result', options: ['succeeded', 'failed', 'missed', 'skipped', 'started'] },
     ]} />
     <${Resource} of=${crons}>${(data) => {
@@ -126,9 +131,9 @@ function List({ params, session }) {
           empty=${all.length ? 'No cron matches the filters.' : 'There are no crons. Methods with a schedule and crons that are created at run time appear here.'}
           columns=${[
             { title: 'Name', class: 'name', by: (cron) => cron.name, cell: (cron) => html`<${Link} page="crons" params=${{ id: cron.name }} title=${cron.name}>${cron.name}<//>${cron.runnable.target !== cron.name && html`<span class="sub" title=${cron.runnable.target}>${cron.runnable.target}</span>`}` },
-            { title: 'State', by: (cron) => cron.state, cell: (cron) => html`<${Badge} status=${cron.state} />${cron.problem && html`<span class="sub problem" title=${cron.problem}>${cron.problem}</span>`}` },
+            { title: 'State', by: (cron) => cron.state, cell: (cron) => html`<${Badge} status=${stateOf(cron)} />${cron.problem && html`<span class="sub problem" title=${cron.problem}>${cron.problem}</span>`}` },
             { title: 'Schedule', by: (cron) => cron.expression || String(cron.interval), cell: (cron) => html`<${Schedule} cron=${cron} />` },
-            { title: 'Next run', by: (cron) => cron.nextExecution && cron.nextExecution.time, cell: (cron) => html`<${Time} at=${cron.nextExecution && cron.nextExecution.time} />` },
+            { title: 'Next run', by: (cron) => cron.nextExecution && cron.nextExecution.time, cell: (cron) => (cron.state === 'paused' ? none : html`<${Time} at=${cron.nextExecution && cron.nextExecution.time} />`) },
             { title: 'Last result', by: (cron) => resultOf(last(cron)), cell: (cron) => html`<${Result} cron=${cron} />` },
             { title: 'Latest slots', class: 'strip-cell', cell: (cron) => (cron.recent && cron.recent.length ? html`<${Strip} slots=${cron.recent} cron=${cron.name} />` : none) },
             mayChange(session) && { title: 'Actions', class: 'act', cell: (cron) => html`<${Actions} session=${session} onDone=${crons.refresh} actions=${actions(cron)} />` },
@@ -144,7 +149,7 @@ function Cron({ id, session }) {
       const runs = cron.runs || [];
       return html`
         <div class="headline">
-          <h1>${cron.name} <${Badge} status=${cron.state} /></h1>
+          <h1>${cron.name} <${Badge} status=${stateOf(cron)} /></h1>
           <${Actions} session=${session} onDone=${found.refresh} actions=${actions(cron)} />
         </div>
         ${cron.problem && html`<p class="state error">${cron.problem}</p>`}

@@ -7,7 +7,7 @@ import { Bar } from '../components/bar.js';
 import { Choices, Filters } from '../components/filters.js';
 import { History, RangeChoice } from '../components/history.js';
 import { Empty, ErrorBox, Loading, Resource } from '../components/states.js';
-import { Facts, Section, Value, count, none, number, percent, quiet, rate } from '../components/value.js';
+import { Facts, Section, Value, count, frequency, none, number, percent, quiet } from '../components/value.js';
 import { Table } from '../components/table.js';
 import { duration } from '../components/time.js';
 
@@ -52,7 +52,7 @@ function List({ params, session }) {
   const matches = (row) => (!params.q || row.name.toLowerCase().includes(params.q.toLowerCase())) && (!params.state || (params.state === 'paused') === row.paused);
   return html`
     <h1>Job names</h1>
-    <${Filters} page="job-names" params=${params} fields=${[{ name: 'q', label: 'Name contains', instant: true }, { name: 'state', label: 'State', options: ['running', 'paused'] }]}>
+    <${Filters} page="job-names" params=${params} fields=${[{ name: 'q', label: 'Name contains', instant: true }, { name: 'state', label: 'State', options: ['active', 'paused'] }]}>
       <span class="space"></span>
       <${Choices} page="job-names" params=${params} name="range" label="Time range" choices=${RANGES} initial="1h" />
     <//>
@@ -61,10 +61,10 @@ function List({ params, session }) {
         empty=${data.names.length ? 'No job name matches the filters.' : 'No job names yet. A name appears here when a node registers its handler or a job is enqueued.'}
         columns=${[
           { title: 'Name', class: 'name', by: (row) => row.name, cell: (row) => html`<${Link} page="job-names" params=${{ id: row.name }} title=${row.name}>${row.name}<//>` },
-          { title: 'State', by: (row) => (row.paused ? 'paused' : 'running'), cell: (row) => html`<${Badge} status=${row.paused ? 'paused' : 'running'} />` },
+          { title: 'State', by: (row) => (row.paused ? 'paused' : 'active'), cell: (row) => html`<${Badge} status=${row.paused ? 'paused' : 'active'} />` },
           { title: 'Due', class: 'num', by: (row) => row.due, cell: (row) => html`${due(row)}${row.oldestDueSeconds > 0 && html`<span class="sub">for ${duration(row.oldestDueSeconds * 1000)}</span>`}` },
           { title: 'Running', by: (row) => row.running, class: 'num', cell: (row) => html`${quiet(row.running)} <span class="muted">/ ${number(row.slots)}</span>` },
-          { title: 'Per minute', class: 'num', by: (row) => row.completedPerMinute, cell: (row) => (row.completedPerMinute ? rate(row.completedPerMinute) : quiet(0)) },
+          { title: 'Completed', class: 'num', by: (row) => row.completedPerMinute, cell: (row) => (row.completedPerMinute ? frequency(row.completedPerMinute / 60) : quiet(0)) },
           { title: 'Failed', by: (row) => row.failureRatio, cell: (row) => html`<${Ratio} row=${row} />` },
           { title: 'Wait', class: 'num', by: (row) => row.waiting && row.waiting.p95Millis, cell: (row) => both(row.waiting) },
           { title: 'Run time', class: 'num', by: (row) => row.duration && row.duration.p95Millis, cell: (row) => both(row.duration) },
@@ -140,7 +140,7 @@ function JobName({ id, params, session }) {
   return html`
     <p class="crumbs"><${Link} page="job-names">Job names<//> / <code>${id}</code></p>
     <div class="headline">
-      <h1>${id} ${row && html`<${Badge} status=${row.paused ? 'paused' : 'running'} />`}</h1>
+      <h1>${id} ${row && html`<${Badge} status=${row.paused ? 'paused' : 'active'} />`}</h1>
       <${Actions} session=${session} onDone=${names.refresh} actions=${[row && stateActions(id, row.paused), retryFailed(id)]} />
     </div>
     <p class="links">
@@ -152,7 +152,7 @@ function JobName({ id, params, session }) {
         <${Facts} entries=${[
           ['Due', html`${due(row)} ${row.oldestDueSeconds > 0 && html`<span class="muted">oldest for ${duration(row.oldestDueSeconds * 1000)}</span>`}`],
           ['Running', `${number(row.running)} of ${count(row.slots, 'slot')}`], ['Executor', row.executor],
-          ['Completed', html`${number(row.completed)} <span class="muted">${rate(row.completedPerMinute)} per minute</span>`],
+          ['Completed', html`${number(row.completed)} <span class="muted">${frequency(row.completedPerMinute / 60)}</span>`],
           ['Failed', html`${number(row.failed)} <span class="muted">${percent(row.failureRatio)}</span>`], ['Retried', number(row.retried)], ['Recovered from lost nodes', number(row.recovered)],
           ['Wait p50 / p95', row.waiting && pair(row.waiting)], ['Run p50 / p95', row.duration && pair(row.duration)],
         ]} />

@@ -6,7 +6,7 @@ import { Badge } from '../components/badge.js';
 import { Progress, progressOf, restOfProgress } from '../components/bar.js';
 import { toInstant, toLocal } from '../components/filters.js';
 import { Empty, Resource } from '../components/states.js';
-import { Facts, Folded, Id, IdLink, Section, Value, ValueSection, number } from '../components/value.js';
+import { Facts, Folded, Id, IdLink, Section, Value, ValueSection, layOut, number } from '../components/value.js';
 import { Clock, Elapsed, Time, duration } from '../components/time.js';
 import { AuditTable } from './audit.js';
 
@@ -26,24 +26,25 @@ const newJob = ({ id }) => html`Job <${Link} page="jobs" params=${{ id }}>${id}<
 function actions(job, session, gone) {
   const { id, status } = job;
   const values = session.permissions.includes('values');
-  const stored = JSON.stringify(job.payload ?? null, null, 2);
-  const payload = { name: 'payload', label: 'Payload', type: 'json', required: true, value: stored };
-  const edited = (text) => (text.trim() === stored ? {} : { payload: text });
+  // Without the text a part of the payload is hidden, and would be lost.
+  const editable = values && job.payloadText !== undefined;
+  const payload = () => [{ name: 'payload', label: 'Payload', type: 'json', required: true, value: layOut(job.payloadText) }];
+  const edited = (text) => (text.trim() === layOut(job.payloadText) ? {} : { payload: text });
   const retryable = RETRYABLE.includes(status);
   return [
     retryable && { title: `Retry job ${id}`, text: 'The job becomes due now, with new attempts.', confirm: 'Retry job', button: 'Retry', resource: 'jobs', body: { id, state: 'retry' }, done: 'The job becomes due again.' },
-    retryable && values && {
-      title: `Retry with payload… job ${id}`, heading: `Retry job ${id} with another payload`, button: 'Retry with payload…', confirm: 'Retry job with this payload', text: 'The job becomes due now with the payload below. The old payload is replaced.', resource: 'jobs', fields: [payload],
+    retryable && editable && {
+      title: `Retry with payload… job ${id}`, heading: `Retry job ${id} with another payload`, button: 'Retry with payload…', confirm: 'Retry job with this payload', text: 'The job becomes due now with the payload below. The old payload is replaced.', resource: 'jobs', fields: payload,
       body: (fields) => ({ id, state: 'retry', ...edited(fields.payload) }), done: 'The job becomes due again.',
     },
     {
-      title: `Duplicate job ${id}`, button: 'Duplicate', confirm: 'Enqueue duplicate', text: `A new job of the same name becomes due now. This job stays as it is.${values ? '' : ' The new job has the same payload.'}`, resource: 'jobs', fields: [values && payload],
-      body: (fields) => ({ id, state: 'duplicated', ...(values ? edited(fields.payload) : {}) }), done: newJob,
+      title: `Duplicate job ${id}`, button: 'Duplicate', confirm: 'Enqueue duplicate', text: `A new job of the same name becomes due now. This job stays as it is.${editable ? '' : ' The new job has the same payload.'}`, resource: 'jobs', fields: editable ? payload : [],
+      body: (fields) => ({ id, state: 'duplicated', ...(editable ? edited(fields.payload) : {}) }), done: newJob,
     },
     status === 'pending' && {
       title: `Reschedule job ${id}`, button: 'Reschedule', confirm: 'Reschedule job', text: 'The job becomes due at another time.', resource: 'jobs',
-      fields: [{ name: 'at', label: 'Due at (your time zone)', type: 'datetime-local', required: true, value: toLocal(new Date(Math.max(now(), new Date(job.scheduledAt).getTime())).toISOString()) }],
-      body: (fields) => ({ ids: id, state: 'rescheduled', at: toInstant(fields.at) }), done: ({ changed }) => (changed ? 'The job is rescheduled.' : 'The job has started meanwhile: it was not rescheduled.'),
+      fields: () => [{ name: 'at', label: 'Due at (your time zone)', type: 'datetime-local', required: true, value: toLocal(new Date(job.scheduledAt) > now() ? job.scheduledAt : now() + 3600000) }],
+      body: (fields) => ({ ids: id, state: 'rescheduled', at: toInstant(fields.at) }), done: ({ changed }) => (changed ? 'The job is rescheduled.' : 'Nothing was changed: the job is due at that time already, or it has started.'),
     },
     UNFINISHED.includes(status) && { title: `Cancel job ${id}`, button: 'Cancel job', text: 'The job does not start, or is interrupted if it runs.', confirm: 'Cancel job', danger: true, resource: 'jobs', body: { id, state: 'cancelled' }, done: 'The job is cancelled.' },
     !UNFINISHED.includes(status) && {
@@ -56,8 +57,10 @@ function actions(job, session, gone) {
 /** Returns the attempts: those that failed, and the last one if it did not. */
 function attemptsOf(job) {
   const past = job.attemptHistory || [];
-  const last = past.length ? past[past.length - 1].attempt : 0;
-  if (!job.startedAt || job.attempts <= last || job.status === 'pending') return past;
+  const last = past[past.length - 1];
+  // Numbers repeat after a retry and after the loss of a node, times do not.
+  const isKnown = last && (last.epoch === job.epoch || new Date(last.startedAt) >= new Date(job.startedAt));
+  if (!job.startedAt || job.status === 'pending' || isKnown) return past;
   const end = job.finishedAt && new Date(job.finishedAt) - new Date(job.startedAt);
   return [...past, { attempt: job.attempts, node: job.node, startedAt: job.startedAt, durationMillis: end, result: job.status }];
 }
@@ -85,6 +88,7 @@ function Relations({ job, values }) {
   const batch = (id) => id && html`<${IdLink} page="batches" of=${id} label="Batch" />`;
   return html`
     <${Facts} entries=${[
+      ['Workflow', job.name.startsWith('workflow:') && html`<${Link} page="workflows" params=${{ id: job.id }}>Run of the workflow<//>`],
       ['Batch', batch(job.batch)], ['Waits for jobs', jobs(job.waitsFor)], ['Waits for batch', batch(job.waitsForBatch)], ['Awaited by', jobs(job.awaitedBy)],
       ['Group', job.group !== undefined && html`<${Value} of=${job.group} />${values && html` <${Link} page="jobs" params=${{ name: job.name, group: job.group }}>Jobs of this group<//>`}`],
       ['Name', html`<${Link} page="job-names" params=${{ id: job.name }}>${job.name}<//>`],
@@ -133,13 +137,13 @@ export function Job({ id, session }) {
             <${Section} title="Attempts" aside=${html`<span class="muted">${number(job.attempts)}${job.maxAttempts ? ` of ${number(job.maxAttempts)}` : ''}</span>`}>
               <${Attempts} job=${job} nameOf=${nameOf} />
             <//>
-            <${ValueSection} title="Payload" of=${job.payload} canCopy=${values && job.payload !== undefined} />
+            <${ValueSection} title="Payload" of=${job.payloadText === undefined ? job.payload : layOut(job.payloadText)} canCopy=${values && job.payload !== undefined} />
           </div>
           <div>
             <${Section} title="Facts">
               <${Facts} entries=${[
                 ['Created', html`<${Time} at=${job.createdAt} full />`],
-                ['Due', html`<${Time} at=${job.scheduledAt} full />`],
+                ['Due', job.scheduledAt && html`<${Time} at=${job.scheduledAt} full />`],
                 ['Started', job.startedAt && html`<${Time} at=${job.startedAt} full />`],
                 ['Finished', job.finishedAt && html`<${Time} at=${job.finishedAt} full />`],
                 ['Waited', waited > 0 && duration(waited)],

@@ -16,13 +16,14 @@ const MOST = 1000;
 const STATUSES = ['pending', 'claimed', 'running', 'completed', 'failed', 'cancelled', 'abandoned'];
 const HIDDEN = ['group', 'key', 'metadata', 'error'];
 const FIELDS = [
-  { name: 'name', label: 'Name' },
+  { name: 'name', label: 'Name', placeholder: 'whole name' },
   { name: 'status', label: 'Status', options: STATUSES },
   { name: 'tag', label: 'Tag' },
   { name: 'group', label: 'Group' },
   { name: 'error', label: 'Error contains' },
 ];
 const MORE = [
+  { name: 'id', label: 'Id', placeholder: 'whole id' },
   { name: 'key', label: 'Unique key' },
   { name: 'metadata', label: 'Metadata', placeholder: 'key=value' },
   { name: 'batch', label: 'Batch', placeholder: 'id' },

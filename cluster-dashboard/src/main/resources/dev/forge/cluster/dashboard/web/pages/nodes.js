@@ -10,7 +10,13 @@ import { Table } from '../components/table.js';
 import { Time } from '../components/time.js';
 
 const share = (value) => html`<${Bar} share=${value} kind=${usage(value)} />`;
+const lives = (node) => node.status !== 'dead';
 const list = (texts) => (texts.length ? texts.join(', ') : none);
+
+function drainText(nodes, node) {
+  const alone = nodes.every((each) => each.id === node.id || each.status !== 'active');
+  return `The node starts no new jobs, leads nothing and reports that it is not ready. Its jobs have the drain timeout to end; others then run them again. Only a restart of the node ends this.${alone ? ' It is the only active node: jobs wait until another one joins.' : ''}`;
+}
 
 export function Nodes({ params, session }) {
   const nodes = useResource('nodes');
@@ -27,16 +33,16 @@ export function Nodes({ params, session }) {
         columns=${[
           { title: 'Name', class: 'name', by: (node) => node.name, cell: (node) => html`<span title=${node.name}>${node.name}</span>${node.hostname !== node.name && html`<span class="sub" title=${node.hostname}>${node.hostname}</span>`}<span class="sub"><${Id} of=${node.id} />${node.id === session.node.id && ', serves this page'}</span>` },
           { title: 'Status', by: (node) => node.status, cell: (node) => html`<${Badge} status=${node.status} />` },
-          { title: 'Load', by: (node) => (node.slots ? node.jobs / node.slots : node.jobs), cell: (node) => (node.slots
+          { title: 'Load', by: (node) => (node.slots ? node.jobs / node.slots : node.jobs), cell: (node) => (!lives(node) ? none : node.slots
             ? html`<${Bar} share=${node.jobs / node.slots} text=${`${number(node.jobs)} / ${number(node.slots)}`} />` : number(node.jobs)) },
-          { title: 'CPU', by: (node) => node.cpu, cell: (node) => share(node.cpu) },
-          { title: 'Heap', by: (node) => node.memory, cell: (node) => share(node.memory) },
+          { title: 'CPU', by: (node) => node.cpu, cell: (node) => (lives(node) ? share(node.cpu) : none) },
+          { title: 'Heap', by: (node) => node.memory, cell: (node) => (lives(node) ? share(node.memory) : none) },
           { title: 'Heartbeat', by: (node) => node.lastHeartbeat, cell: (node) => html`<${Time} at=${node.lastHeartbeat} /><span class="sub">started <${Time} at=${node.startedAt} /></span>` },
           { title: 'Roles', by: (node) => -leads(node).length, cell: (node) => html`${leads(node).map((role) => html`<div key=${role}><b>leads ${role}</b></div>`)}${list(node.roles)}<span class="sub">mode ${node.mode}${node.capabilities.length > 0 && `, has ${node.capabilities.join(', ')}`}</span>` },
           { title: 'Version', by: (node) => node.version, cell: (node) => html`${node.version}<span class="sub">${count(node.connections, 'connection')}</span>` },
           mayChange(session) && { title: 'Actions', class: 'act', cell: (node) => node.status === 'active' && html`
             <${Actions} session=${session} onDone=${nodes.refresh} actions=${[{
-              title: `Drain node ${node.name}`, text: 'The node finishes its jobs, starts no new ones and reports that it is not ready.',
+              title: `Drain node ${node.name}`, text: drainText(data.nodes, node),
               confirm: 'Drain', resource: 'nodes', body: { id: node.id, state: 'draining' }, done: `Node ${node.name} is draining.` }]} />` },
         ]} />`}<//>`;
 }

@@ -5,7 +5,7 @@ import { Badge } from '../components/badge.js';
 import { Bar, usage } from '../components/bar.js';
 import { History, RangeChoice } from '../components/history.js';
 import { Resource } from '../components/states.js';
-import { Section, count, none, number, percent, rate } from '../components/value.js';
+import { Section, count, frequency, none, number, percent } from '../components/value.js';
 import { Table } from '../components/table.js';
 import { Time, duration } from '../components/time.js';
 
@@ -81,7 +81,7 @@ function Tiles() {
       <${Tile} label="Running jobs" value=${number(total.running)} page="jobs" params=${{ status: 'running' }} detail=${`of ${count(total.slots, 'slot')}`} />
       <${Tile} label="Needed slots" value=${number(total.neededSlots)} page="nodes" kind=${total.neededSlots > total.slots ? 'alarm' : ''}
         detail=${total.neededSlots > total.slots ? `${number(total.neededSlots - total.slots)} too few` : total.drainSeconds > 0 ? `drained in ${duration(total.drainSeconds * 1000)}` : 'enough slots'} />
-      <${Tile} label="Completed, last hour" value=${number(completed)} page="jobs" params=${{ status: 'completed' }} detail=${completed === null ? '' : `${rate(completed / 60)} per minute`} />
+      <${Tile} label="Completed, last hour" value=${number(completed)} page="jobs" params=${{ status: 'completed' }} detail=${completed === null ? '' : frequency(completed / 3600)} />
       <${Tile} label="Failed, last hour" value=${number(failed)} page="jobs" kind=${failed > 0 ? 'alarm' : ''}
         params=${{ status: 'failed', finishedFrom: new Date(Math.floor(now() / 60000) * 60000 - 3600000).toISOString().replace('.000Z', 'Z') }}
         detail=${failed === null ? '' : failed ? `${percent(failed / (failed + completed))} of ended jobs` : 'none failed'} />
@@ -89,6 +89,7 @@ function Tiles() {
     </ul>`}<//>`;
 }
 
+const lives = (node) => node.status !== 'dead';
 const share = (value) => html`<${Bar} share=${value} kind=${usage(value)} />`;
 
 function Nodes({ params }) {
@@ -108,10 +109,10 @@ function Nodes({ params }) {
             { title: 'Name', class: 'name', by: (node) => node.name, cell: (node) => html`<${Link} page="nodes" params=${{ q: node.name }}>${node.name}<//>` },
             { title: 'Status', by: (node) => node.status, cell: (node) => html`<${Badge} status=${node.status} />` },
             { title: 'Leads', cell: (node) => roles(node).join(', ') || none },
-            { title: 'Load', by: (node) => (node.slots ? node.jobs / node.slots : node.jobs), cell: (node) => (node.slots
+            { title: 'Load', by: (node) => (node.slots ? node.jobs / node.slots : node.jobs), cell: (node) => (!lives(node) ? none : node.slots
               ? html`<${Bar} share=${node.jobs / node.slots} text=${`${number(node.jobs)} / ${number(node.slots)}`} />` : number(node.jobs)) },
-            { title: 'CPU', by: (node) => node.cpu, cell: (node) => share(node.cpu) },
-            { title: 'Heap', by: (node) => node.memory, cell: (node) => share(node.memory) },
+            { title: 'CPU', by: (node) => node.cpu, cell: (node) => (lives(node) ? share(node.cpu) : none) },
+            { title: 'Heap', by: (node) => node.memory, cell: (node) => (lives(node) ? share(node.memory) : none) },
             { title: 'Heartbeat', by: (node) => node.lastHeartbeat, cell: (node) => html`<${Time} at=${node.lastHeartbeat} />` },
           ]} />`}<//>
     <//>
