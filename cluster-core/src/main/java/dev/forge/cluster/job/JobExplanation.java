@@ -2,12 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.job;
 
+import org.jspecify.annotations.Nullable;
+
 /**
  * Explains why a job is not running.
  *
  * @param text the reason as a sentence with names, times and the next step
+ * @param signal the name of the signal that the text names; null unless the reason is {@link Reason#WAITING_FOR_SIGNAL}
  */
-public record JobExplanation(Reason reason, String text) {
+public record JobExplanation(
+        Reason reason, String text, @Nullable String signal) {
+
+    /** Creates an explanation that names no signal. */
+    public JobExplanation(Reason reason, String text) {
+        this(reason, text, null);
+    }
 
     /** The first reason that applies, in this order. */
     public enum Reason {
@@ -29,6 +38,10 @@ public record JobExplanation(Reason reason, String text) {
         WAITING_FOR_JOBS,
         /** The job's name is paused. */
         PAUSED,
+        /** The job carries a run of a workflow, which is blocked: no live node has its version, or its method has changed. */
+        RUN_BLOCKED,
+        /** The job carries a run of a workflow, which waits for a signal. */
+        WAITING_FOR_SIGNAL,
         /** The job is not due yet. */
         NOT_DUE,
         /** No live node has the role worker. */

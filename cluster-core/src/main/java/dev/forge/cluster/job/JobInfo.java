@@ -13,6 +13,8 @@ import org.jspecify.annotations.Nullable;
  *
  * @param payload JSON
  * @param capability the capability that a node needs to run the job; null: none
+ * @param scheduledAt when the job is, or was, due; {@link Instant#MAX} while it waits for something that has no time, as the job that
+ *     carries a run of a workflow does until a signal arrives
  * @param attempts the number of attempts that were started
  * @param maxAttempts the number of attempts that are allowed; null: as the handler declares
  * @param recoveries how often the job was recovered from a dead or unresponsive node

@@ -16,6 +16,7 @@ import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.StuckHandler;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
+import dev.forge.cluster.internal.runtime.Timestamps;
 import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobExplanation.Reason;
@@ -211,6 +212,15 @@ final class JobExplainer {
         }
         if (obstacles.paused()) {
             return new JobExplanation(Reason.PAUSED, "Jobs named '%s' are paused.".formatted(job.name()));
+        }
+        JobExplanation owned = handlers.ownerOf(job.name())
+                .flatMap(owner -> owner.explain(job.id()))
+                .orElse(null);
+        if (owned != null) {
+            return owned;
+        }
+        if (obstacles.dueInMillis() > 0 && Timestamps.finite(job.scheduledAt()) == null) {
+            return new JobExplanation(Reason.NOT_DUE, "It is not due at any time: its scheduled_at is infinite.");
         }
         if (obstacles.dueInMillis() > 0) {
             return new JobExplanation(

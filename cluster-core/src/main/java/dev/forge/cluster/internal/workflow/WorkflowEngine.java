@@ -108,7 +108,6 @@ public final class WorkflowEngine implements NodeComponent {
 
     public WorkflowEngine(
             Node node, JobEngine jobEngine, JobHandlers handlers, Resources resources, WorkflowSettings settings) {
-        handlers.reserve(new WorkflowJobs());
         this.jobEngine = jobEngine;
         this.handlers = handlers;
         this.resources = resources;
@@ -123,6 +122,7 @@ public final class WorkflowEngine implements NodeComponent {
         this.statements = new CoalescedStatements(
                 new WorkflowHistoryStore(schema, application), runs, new WorkflowBatches(schema, application));
         this.reports = new WorkflowReports(schema, application);
+        handlers.reserve(new WorkflowJobs(reports));
         this.versions = new InstalledVersions(new WorkflowKeeping(schema, application), jobEngine::isWorking);
         this.keeping = new WorkflowKeeping(schema, node.resources().control());
         this.purge = new PurgeBatch("ended runs of workflows", PURGE_BATCH, node::nanos);

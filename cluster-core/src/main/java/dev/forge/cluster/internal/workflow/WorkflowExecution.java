@@ -38,8 +38,6 @@ import org.springframework.transaction.TransactionException;
  */
 final class WorkflowExecution {
 
-    private static final WorkflowJobs JOBS = new WorkflowJobs();
-
     private static final Logger log = GuardedLogger.of(WorkflowExecution.class);
 
     private final WorkflowEngine engine;
@@ -217,7 +215,7 @@ final class WorkflowExecution {
             recorder.discardPendingRows();
             written = recorder.end(status, result, error);
         }
-        if (written == WriteResult.WRITTEN && JOBS.isAwaited(job.claimed())) {
+        if (written == WriteResult.WRITTEN && WorkflowJobs.isAwaitedByRun(job.claimed())) {
             // The trigger of the database does not see the parent under a snapshot that the application may have
             // chosen.
             engine.freeParent(job.id());

@@ -9,6 +9,7 @@ import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobSummaryDescr
 import dev.forge.cluster.autoconfigure.operations.ValueSanitizer.Sanitized;
 import dev.forge.cluster.internal.job.store.JobRelationReports.Relations;
 import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.internal.runtime.Timestamps;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobInfo;
@@ -33,9 +34,9 @@ final class JobDescriptors {
                 job.priority(),
                 job.capability(),
                 job.createdAt(),
-                job.scheduledAt(),
-                job.startedAt(),
-                job.finishedAt(),
+                Timestamps.finite(job.scheduledAt()),
+                Timestamps.finite(job.startedAt()),
+                Timestamps.finite(job.finishedAt()),
                 job.attempts(),
                 job.maxAttempts(),
                 job.recoveries(),
@@ -69,9 +70,9 @@ final class JobDescriptors {
                 job.priority(),
                 job.capability(),
                 job.createdAt(),
-                job.scheduledAt(),
-                job.startedAt(),
-                job.finishedAt(),
+                Timestamps.finite(job.scheduledAt()),
+                Timestamps.finite(job.startedAt()),
+                Timestamps.finite(job.finishedAt()),
                 job.attempts(),
                 job.maxAttempts(),
                 job.recoveries(),
@@ -94,7 +95,18 @@ final class JobDescriptors {
                 attempts(job.attemptHistory(), nodes, shown),
                 new ExplanationDescriptor(
                         explanation.reason(),
-                        masked(masked(explanation.text(), job.uniqueKey(), uniqueKey), job.group(), group)));
+                        explained(explanation, job, uniqueKey, group, shown)));
+    }
+
+    /** Returns the text with what is shown of the unique key, the group and the signal that it names. */
+    private static String explained(
+            JobExplanation explanation,
+            JobInfo job,
+            @Nullable Object uniqueKey,
+            @Nullable Object group,
+            Sanitized shown) {
+        String text = masked(masked(explanation.text(), job.uniqueKey(), uniqueKey), job.group(), group);
+        return masked(text, explanation.signal(), shown.value("awaits", explanation.signal()));
     }
 
     private static <T> @Nullable List<T> orAbsent(List<T> list) {
@@ -120,7 +132,7 @@ final class JobDescriptors {
                 shown.value("error", attempt.error()));
     }
 
-    /** Replaces a unique key or group that an explanation names by what is shown of it. */
+    /** Replaces a value that an explanation names by what is shown of it. */
     private static String masked(String text, @Nullable String named, @Nullable Object shown) {
         return named == null ? text : text.replace("'" + named + "'", "'" + shown + "'");
     }

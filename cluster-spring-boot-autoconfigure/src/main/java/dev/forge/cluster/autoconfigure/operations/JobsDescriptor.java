@@ -37,7 +37,7 @@ public record JobsDescriptor(
      * @param priority its priority; jobs with a higher number run first
      * @param capability the capability a worker needs to run it; absent if any worker may
      * @param createdAt when it was enqueued
-     * @param scheduledAt when it is, or was, due
+     * @param scheduledAt when it is, or was, due; absent while it waits for something that has no time, such as a signal
      * @param startedAt when its last attempt began
      * @param finishedAt when it reached a final status
      * @param attempts the number of attempts begun
@@ -61,7 +61,7 @@ public record JobsDescriptor(
             int priority,
             @Nullable String capability,
             Instant createdAt,
-            Instant scheduledAt,
+            @Nullable Instant scheduledAt,
             @Nullable Instant startedAt,
             @Nullable Instant finishedAt,
             int attempts,
@@ -86,7 +86,7 @@ public record JobsDescriptor(
      * @param priority its priority; jobs with a higher number run first
      * @param capability the capability a worker needs to run it; absent if any worker may
      * @param createdAt when it was enqueued
-     * @param scheduledAt when it is, or was, due
+     * @param scheduledAt when it is, or was, due; absent while it waits for something that has no time, such as a signal
      * @param startedAt when its last attempt began
      * @param finishedAt when it reached a final status
      * @param attempts the number of attempts begun
@@ -119,7 +119,7 @@ public record JobsDescriptor(
             int priority,
             @Nullable String capability,
             Instant createdAt,
-            Instant scheduledAt,
+            @Nullable Instant scheduledAt,
             @Nullable Instant startedAt,
             @Nullable Instant finishedAt,
             int attempts,

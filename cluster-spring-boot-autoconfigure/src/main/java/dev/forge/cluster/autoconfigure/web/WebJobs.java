@@ -4,6 +4,7 @@ package dev.forge.cluster.autoconfigure.web;
 
 import dev.forge.cluster.autoconfigure.web.Submissions.Submission;
 import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.internal.runtime.Timestamps;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
@@ -207,7 +208,7 @@ final class WebJobs {
         Map<String, Object> view = brief(job.id(), job.name(), job.status());
         view.put("attempts", job.attempts());
         view.put("createdAt", job.createdAt().toString());
-        view.put("scheduledAt", job.scheduledAt().toString());
+        put(view, "scheduledAt", Timestamps.finite(job.scheduledAt()));
         put(view, "startedAt", job.startedAt());
         put(view, "finishedAt", job.finishedAt());
         putJson(view, "progress", job.progress());

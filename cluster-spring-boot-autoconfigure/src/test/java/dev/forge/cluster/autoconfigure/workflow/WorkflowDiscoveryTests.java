@@ -144,6 +144,12 @@ class WorkflowDiscoveryTests {
             EndpointClient.Response waiting = client.get("workflows", run.toString());
             assertThat(waiting.at("awaits")).isEqualTo("******");
             assertThat(waiting.at("progress")).isEqualTo(Map.of("percent", "******", "message", "******"));
+            EndpointClient.Response job = client.get("jobs", run.toString());
+            assertThat(job.at("explanation", "reason")).isEqualTo("WAITING_FOR_SIGNAL");
+            assertThat(job.at("explanation", "text")).isEqualTo("Its run waits for signal '******'.");
+            // Browsers cannot parse the time that stands for none.
+            assertThat(job.at("scheduledAt")).isNull();
+            assertThat(client.get("jobs").at("jobs", 0, "scheduledAt")).isNull();
             for (String state : new String[] {"cancelled", "retry"}) {
                 assertThat(client.post(state, "jobs", run.toString()).error(400))
                         .contains("Workflows.");

@@ -6,10 +6,14 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
+import dev.forge.cluster.job.JobExplanation;
+import dev.forge.cluster.job.JobExplanation.Reason;
+import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
@@ -51,6 +55,26 @@ class WorkflowSignalTests extends WorkflowFixture {
                         .query(Integer.class)
                         .single())
                 .isZero();
+    }
+
+    @Test
+    void job_of_a_run_that_waits_for_a_signal_is_explained_by_the_signal() {
+        flows.on("forever", wf -> wf.awaitSignal("approve", String.class));
+        flows.on("limited", wf -> wf.awaitSignal("approve", String.class, Duration.ofHours(3)));
+        Member one = flows.start("one");
+        UUID forever = one.workflows().start("forever", null);
+        UUID limited = one.workflows().start("limited", null);
+        one.await(forever, WorkflowStatus.WAITING);
+        one.await(limited, WorkflowStatus.WAITING);
+        Jobs jobs = one.member().jobs();
+        assertThat(jobs.find(forever).orElseThrow().scheduledAt()).isEqualTo(Instant.MAX);
+        assertThat(jobs.explain(forever))
+                .isEqualTo(new JobExplanation(
+                        Reason.WAITING_FOR_SIGNAL, "Its run waits for signal 'approve'.", "approve"));
+        JobExplanation explanation = jobs.explain(limited);
+        assertThat(explanation.reason()).isEqualTo(Reason.WAITING_FOR_SIGNAL);
+        assertThat(explanation.text())
+                .matches("Its run waits for signal 'approve', until [-0-9]{10}T[:0-9]{8}Z at the latest\\.");
     }
 
     @Test

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
+import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.WorkflowInfo;
@@ -46,6 +47,10 @@ class WorkflowVersionTests extends WorkflowFixture {
         WorkflowInfo blocked = one.await(run, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH);
         assertThat(blocked.lastError()).contains("position 1", "step 'charge'", "step 'pay'");
         assertThat(job(run)).containsEntry("status", "pending").containsEntry("attempts", 0);
+        assertThat(one.member().jobs().explain(run).reason()).isEqualTo(Reason.RUN_BLOCKED);
+        assertThat(one.member().jobs().explain(run).text())
+                .isEqualTo(
+                        "Its run is blocked: its method does not match its recorded history; see the workflow's page.");
         name.set("charge");
         assertThat(one.workflows().retry(run)).isTrue();
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
@@ -137,6 +142,9 @@ class WorkflowVersionTests extends WorkflowFixture {
         Member lacks = new TestWorkflows(cluster).start("lacks");
         has.member().stop();
         lacks.await(run, WorkflowStatus.BLOCKED_MISSING_VERSION);
+        assertThat(lacks.member().jobs().explain(run).text())
+                .isEqualTo(
+                        "Its run is blocked: no live node has the version 1 of the workflow stranded; see the workflow's page.");
         assertThat(lacks.workflows().signal(run, "go", "on")).isTrue();
         Member again = flows.start("again");
         assertThat(again.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);

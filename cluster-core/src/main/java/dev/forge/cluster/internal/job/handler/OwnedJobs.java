@@ -3,6 +3,9 @@
 package dev.forge.cluster.internal.job.handler;
 
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
+import dev.forge.cluster.job.JobExplanation;
+import java.util.Optional;
+import java.util.UUID;
 
 /**
  * Jobs that another capability enqueues for itself, recognised by a prefix of their names. Applications can neither enqueue nor
@@ -34,6 +37,9 @@ public interface OwnedJobs {
 
     /** Returns whether an owned job waits for the end of this job. */
     boolean isAwaited(Claimed job);
+
+    /** Returns what an owned job that is pending waits for; empty if nothing but what any job may wait for. */
+    Optional<JobExplanation> explain(UUID job);
 
     /** Returns whether a name belongs to these jobs. */
     default boolean matches(String name) {

@@ -4,6 +4,7 @@ package dev.forge.cluster.internal.job.store;
 
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.internal.runtime.Timestamps;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
@@ -211,6 +212,7 @@ public final class JobReports {
      * What keeps a pending job from running.
      *
      * @param waitsFor the predecessor that must end first; null: none
+     * @param dueInMillis negative if it is due; a hundred years if no time makes it due
      * @param workers active workers, of which {@code knowing} have a handler; {@code capable} of these offer the capability, and
      *     {@code free} of these have a free slot
      */
@@ -272,7 +274,7 @@ public final class JobReports {
                 row.getString(4),
                 row.getInt(5),
                 row.getString(6),
-                row.getObject(7, OffsetDateTime.class).toInstant(),
+                Timestamps.instant(row.getObject(7, OffsetDateTime.class)),
                 row.getInt(8),
                 row.getObject(9, Integer.class),
                 row.getInt(10),
@@ -325,6 +327,6 @@ public final class JobReports {
 
     private static @Nullable Instant instant(ResultSet row, int column) throws SQLException {
         OffsetDateTime time = row.getObject(column, OffsetDateTime.class);
-        return time == null ? null : time.toInstant();
+        return time == null ? null : Timestamps.instant(time);
     }
 }

@@ -4,12 +4,26 @@ package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.PlainText;
+import dev.forge.cluster.job.JobExplanation;
+import dev.forge.cluster.job.JobExplanation.Reason;
+import java.time.Instant;
+import java.util.Optional;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
 
 /** The jobs that carry runs of workflows. */
 public final class WorkflowJobs implements OwnedJobs {
 
     /** The metadata key of jobs that a run waits for; its value is the id of the run. */
     public static final String AWAITED_KEY = "forge.workflow";
+
+    private final WorkflowReports reports;
+
+    public WorkflowJobs(WorkflowReports reports) {
+        this.reports = reports;
+    }
 
     @Override
     public String prefix() {
@@ -45,8 +59,49 @@ public final class WorkflowJobs implements OwnedJobs {
 
     @Override
     public boolean isAwaited(Claimed job) {
+        return isAwaitedByRun(job);
+    }
+
+    /** Returns whether a run waits for the end of this job. */
+    public static boolean isAwaitedByRun(Claimed job) {
         // PostgreSQL prints a colon after a key. Applications cannot set this key, and the quotes inside of a value are
         // escaped.
         return job.metadata().contains("\"" + AWAITED_KEY + "\":");
+    }
+
+    @Override
+    public Optional<JobExplanation> explain(UUID job) {
+        return reports.waitOf(job).flatMap(WorkflowJobs::explain);
+    }
+
+    private static Optional<JobExplanation> explain(WorkflowReports.Wait run) {
+        return switch (run.status()) {
+            case BLOCKED_MISSING_VERSION -> Optional.of(blocked("no live node has the version %s of the workflow %s"
+                    .formatted(
+                            Names.printable(run.version().version()),
+                            Names.printable(run.version().workflow()))));
+            case BLOCKED_SIGNATURE_MISMATCH -> Optional.of(blocked("its method does not match its recorded history"));
+            case WAITING -> Optional.ofNullable(run.signal()).map(signal -> waiting(signal, run.until()));
+            case RUNNING,
+                    COMPENSATING,
+                    COMPLETED,
+                    COMPENSATED,
+                    FAILED,
+                    RETIRED_UNRESUMABLE,
+                    CANCELLED_BY_OPERATOR -> Optional.empty();
+        };
+    }
+
+    private static JobExplanation blocked(String cause) {
+        return new JobExplanation(
+                Reason.RUN_BLOCKED, "Its run is blocked: %s; see the workflow's page.".formatted(cause));
+    }
+
+    private static JobExplanation waiting(String signal, @Nullable Instant until) {
+        return new JobExplanation(
+                Reason.WAITING_FOR_SIGNAL,
+                "Its run waits for signal '%s'%s."
+                        .formatted(signal, until == null ? "" : ", until %s at the latest".formatted(PlainText.time(until))),
+                signal);
     }
 }

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.workflow.store;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.Timestamps;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Array;
@@ -12,6 +13,7 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Types;
 import java.time.Duration;
+import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.List;
@@ -115,6 +117,34 @@ public final class WorkflowReports {
         } catch (RuntimeException e) {
             return Optional.empty();
         }
+    }
+
+    /**
+     * What the run of a pending job waits for.
+     *
+     * @param signal the name of the awaited signal; null: none
+     * @param until when the wait ends by itself; null: it does not
+     */
+    public record Wait(
+            WorkflowVersion version,
+            WorkflowStatus status,
+            @Nullable String signal,
+            @Nullable Instant until) {}
+
+    /** Returns what a run waits for; empty if there is no such run, or its job is not pending. */
+    public Optional<Wait> waitOf(UUID run) {
+        return client.sql(schema.sql("""
+                SELECT r.workflow_name, r.workflow_version, r.status, r.awaits, j.scheduled_at
+                FROM ~.forge_workflow_runs r JOIN ~.forge_jobs j ON j.id = r.id AND j.status = 'pending'
+                WHERE r.id = ?
+                """))
+                .param(run)
+                .query((row, n) -> new Wait(
+                        new WorkflowVersion(row.getString(1), row.getString(2)),
+                        EnumText.parse(WorkflowStatus.class, row.getString(3)),
+                        row.getString(4),
+                        Timestamps.finite(Timestamps.instant(row.getObject(5, OffsetDateTime.class)))))
+                .optional();
     }
 
     /** Lists the newest runs, or those before a run, without input, result, error, reason, progress and steps. */
