@@ -14,10 +14,12 @@ import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.internal.runtime.StuckHandler;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.internal.runtime.Timestamps;
 import dev.forge.cluster.job.JobBatchInfo;
+import dev.forge.cluster.job.JobBatchStatus;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.job.JobInfo;
@@ -81,12 +83,22 @@ final class JobExplainer {
                         Reason.CLAIMED, "Node %s has claimed it and will start it soon.".formatted(holder(job)));
             case COMPLETED, FAILED, CANCELLED, ABANDONED ->
                 new JobExplanation(
-                        Reason.FINISHED, "It has ended: %s at %s.".formatted(job.status(), job.finishedAt()));
+                        Reason.FINISHED,
+                        "It has ended: %s%s.".formatted(EnumText.hyphenated(job.status()), at(job.finishedAt())));
             case PENDING ->
                 reports.obstacles(id)
                         .map(obstacles -> explainPending(job, obstacles))
                         .orElse(new JobExplanation(Reason.ABOUT_TO_START, "A node has just claimed it."));
         };
+    }
+
+    /** A row that was edited by hand may lack the time. */
+    private static String at(@Nullable Instant time) {
+        return time == null ? "" : " at " + PlainText.time(time);
+    }
+
+    private static String since(@Nullable Instant time) {
+        return time == null ? "" : " since " + PlainText.time(time);
     }
 
     private String holder(JobInfo job) {
@@ -104,7 +116,7 @@ final class JobExplainer {
     }
 
     private JobExplanation explainRunning(JobInfo job) {
-        String running = "It has been running on node %s since %s".formatted(holder(job), job.startedAt());
+        String running = "It has been running on node %s%s".formatted(holder(job), since(job.startedAt()));
         StuckHandler stuck = engine.stuckHandlers().stream()
                 .filter(one -> one.id().equals(job.id()) && Objects.equals(job.nodeId(), node.id()))
                 .findFirst()
@@ -124,7 +136,7 @@ final class JobExplainer {
             return new JobExplanation(
                     Reason.RUNNING_PAST_TIMEOUT,
                     "%s. The attempt exceeded its timeout of %s, and its handler ignores the interrupt; the log of the node has its stack."
-                            .formatted(running, timeout));
+                            .formatted(running, PlainText.duration(timeout)));
         }
         return new JobExplanation(Reason.RUNNING, running + ".");
     }
@@ -155,21 +167,26 @@ final class JobExplainer {
         if (state.isGroupFull()) {
             return new JobExplanation(
                     Reason.GROUP_FULL,
-                    "At most %d jobs of group '%s' run at the same time. These do: %s."
-                            .formatted(state.groupConcurrency(), group, holders(names, group)));
+                    full(state.groupConcurrency(), "of group '%s'".formatted(group), holders(names, group)));
         }
         if (state.isFull()) {
             return new JobExplanation(
                     Reason.NAME_FULL,
-                    "At most %d jobs named '%s' run at the same time. These do: %s."
-                            .formatted(state.concurrency(), name, holders(names, null)));
+                    full(state.concurrency(), "named '%s'".formatted(name), holders(names, null)));
         }
         Instant startableAt = state.startableAt();
         return startableAt == null
                 ? null
                 : new JobExplanation(
                         Reason.GROUP_RATE,
-                        "The rate of group '%s' allows the next start at %s.".formatted(group, startableAt));
+                        "The rate of group '%s' allows the next start at %s."
+                                .formatted(group, PlainText.time(startableAt)));
+    }
+
+    private static String full(@Nullable Integer limit, String which, String holders) {
+        return limit != null && limit == 1
+                ? "At most 1 job %s runs at a time. This one does: %s.".formatted(which, holders)
+                : "At most %d jobs %s run at the same time. These do: %s.".formatted(limit, which, holders);
     }
 
     private String holders(List<String> names, @Nullable String group) {
@@ -177,7 +194,7 @@ final class JobExplainer {
         Map<UUID, String> known = nodeNames(holders.stream().map(JobLimitReports.Holder::node));
         return holders.stream()
                 .map(holder ->
-                        "%s on node %s since %s".formatted(holder.job(), named(holder.node(), known), holder.since()))
+                        "%s on node %s%s".formatted(holder.job(), named(holder.node(), known), since(holder.since())))
                 .collect(Collectors.joining(", "));
     }
 
@@ -187,14 +204,7 @@ final class JobExplainer {
                 : batches.find(obstacles.waitsFor()).orElse(null);
         if (batch != null) {
             return new JobExplanation(
-                    Reason.WAITING_FOR_BATCH,
-                    "It waits for batch %s, which is %s: %d of %d jobs have not ended, %d have failed."
-                            .formatted(
-                                    batch.id(),
-                                    EnumText.underscored(batch.status()),
-                                    batch.remaining(),
-                                    batch.total(),
-                                    batch.failed()));
+                    Reason.WAITING_FOR_BATCH, "It waits for batch %s, %s".formatted(batch.id(), state(batch, job.id())));
         }
         if (job.id().equals(obstacles.waitsFor())) {
             return new JobExplanation(
@@ -227,8 +237,8 @@ final class JobExplainer {
                     Reason.NOT_DUE,
                     "It is due at %s, in %s.%s"
                             .formatted(
-                                    job.scheduledAt(),
-                                    Duration.ofMillis(obstacles.dueInMillis()),
+                                    PlainText.time(job.scheduledAt()),
+                                    PlainText.duration(Duration.ofMillis(obstacles.dueInMillis())),
                                     job.attempts() > 0 ? " Attempt %d has failed.".formatted(job.attempts()) : ""));
         }
         if (obstacles.workers() == 0) {
@@ -239,18 +249,26 @@ final class JobExplainer {
         if (obstacles.knowing() == 0) {
             return new JobExplanation(
                     Reason.UNKNOWN_NAME,
-                    "None of %d active workers has a handler named '%s'; was it renamed? @ClusterJob(aliases = \"%2$s\")"
+                    (obstacles.workers() == 1
+                                    ? "The only active worker has no handler named '%2$s'"
+                                    : "None of %d active workers has a handler named '%s'")
+                            .concat("; was it renamed? @ClusterJob(aliases = \"%2$s\")")
                             .formatted(obstacles.workers(), job.name()));
         }
         if (obstacles.capable() == 0 && isForLeaders(job)) {
             return new JobExplanation(
                     Reason.NO_CAPABLE_WORKER,
-                    "None of %d active nodes with a handler leads the scheduler role.".formatted(obstacles.knowing()));
+                    obstacles.knowing() == 1
+                            ? "The only active node with a handler does not lead the scheduler role."
+                            : "None of %d active nodes with a handler leads the scheduler role."
+                                    .formatted(obstacles.knowing()));
         }
         if (obstacles.capable() == 0) {
             return new JobExplanation(
                     Reason.NO_CAPABLE_WORKER,
-                    "None of %d active workers with a handler offers the capability '%s'."
+                    (obstacles.knowing() == 1
+                                    ? "The only active worker with a handler does not offer the capability '%2$s'."
+                                    : "None of %d active workers with a handler offers the capability '%s'.")
                             .formatted(obstacles.knowing(), job.capability()));
         }
         JobExplanation limited = explainLimits(job);
@@ -261,11 +279,58 @@ final class JobExplainer {
             return new JobExplanation(
                     Reason.WORKERS_FULL,
                     obstacles.free() == 0
-                            ? "The executors of all workers that could run it are busy (%d)."
-                                    .formatted(obstacles.capable())
+                            ? obstacles.capable() == 1
+                                    ? "The executor of the only worker that could run it is busy."
+                                    : "The executors of all %d workers that could run it are busy."
+                                            .formatted(obstacles.capable())
                             : "It has been due for %s. At their last heartbeat workers had free slots: other jobs may be ahead of it."
-                                    .formatted(Duration.ofMillis(-obstacles.dueInMillis())));
+                                    .formatted(PlainText.duration(Duration.ofMillis(-obstacles.dueInMillis()))));
         }
         return new JobExplanation(Reason.ABOUT_TO_START, "Nothing blocks it; a worker will claim it soon.");
+    }
+
+    /** Returns the state of the batch that a job waits for, as the rest of a sentence. */
+    private static String state(JobBatchInfo batch, UUID job) {
+        if (batch.status() == JobBatchStatus.FAILED) {
+            return "which has ended: %s%s"
+                    .formatted(
+                            unsuccessful(batch),
+                            job.equals(batch.onFailure())
+                                    ? " It runs only if a job of the batch is retried and fails."
+                                    : " It runs only after these jobs have been retried and have completed.");
+        }
+        String status = EnumText.hyphenated(batch.status());
+        if (batch.total() == 0) {
+            return "which is %s and has no jobs.".formatted(status);
+        }
+        String least = batch.exact() ? "" : "at least ";
+        return "which is %s: %s%d of %s not ended%s."
+                .formatted(
+                        status,
+                        least,
+                        batch.remaining(),
+                        PlainText.count(batch.total(), "job", "jobs") + (batch.remaining() == 1 ? " has" : " have"),
+                        batch.failed() == 0
+                                ? ""
+                                : ", %s%s failed".formatted(least, PlainText.count(batch.failed(), "has", "have")));
+    }
+
+    private static String unsuccessful(JobBatchInfo batch) {
+        long failed = batch.failed();
+        long cancelled = batch.cancelled();
+        if (failed == 0 && cancelled == 0) {
+            return "jobs of the batches that are part of it have failed or were cancelled.";
+        }
+        String jobs = PlainText.count(batch.total(), "job", "jobs");
+        if (cancelled == 0) {
+            return "%d of %s %s failed.".formatted(failed, jobs, failed == 1 ? "has" : "have");
+        }
+        return failed == 0
+                ? "%d of %s %s cancelled.".formatted(cancelled, jobs, cancelled == 1 ? "was" : "were")
+                : "of %s, %s failed and %s cancelled."
+                        .formatted(
+                                jobs,
+                                PlainText.count(failed, "has", "have"),
+                                PlainText.count(cancelled, "was", "were"));
     }
 }

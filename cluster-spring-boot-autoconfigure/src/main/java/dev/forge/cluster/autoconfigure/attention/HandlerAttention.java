@@ -10,6 +10,7 @@ import dev.forge.cluster.daemon.DaemonInfo;
 import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.daemon.Daemons;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
@@ -70,14 +71,14 @@ final class HandlerAttention {
                 (label, runs) -> items.critical(
                         Kind.BLOCKED_WORKFLOWS,
                         label,
-                        "Workflow %s: %d runs are blocked, because the method does not match their recorded history."
-                                .formatted(Names.printable(label), runs),
+                        "Workflow %s: %s blocked, because the method does not match the recorded history."
+                                .formatted(Names.printable(label), PlainText.count(runs, "run is", "runs are")),
                         "Deploy the code that the runs began with, or give a changed method a new version; then retry the runs."));
         stranded.forEach((label, runs) -> items.critical(
                 Kind.STRANDED_WORKFLOWS,
                 label,
-                "Workflow %s: %d runs are in flight, and no live node has this version."
-                        .formatted(Names.printable(label), runs),
+                "Workflow %s: %s in flight, and no live node has this version."
+                        .formatted(Names.printable(label), PlainText.count(runs, "run is", "runs are")),
                 "Start nodes that have this version; the runs then continue. Otherwise cancel them."));
     }
 
@@ -109,14 +110,14 @@ final class HandlerAttention {
                     Kind.MISSED_CRON,
                     name,
                     "Cron %s: its slot of %s was missed: no node could fire it in time."
-                            .formatted(Names.printable(name), latest.slot()),
+                            .formatted(Names.printable(name), PlainText.time(latest.slot())),
                     "Trigger the cron if the run must be made up for, and find out why no scheduler was up.");
         } else if (last != null && (last.jobStatus() == JobStatus.FAILED || last.jobStatus() == JobStatus.ABANDONED)) {
             items.critical(
                     Kind.FAILED_CRON,
                     name,
                     "Cron %s: its run of %s has failed, job %s."
-                            .formatted(Names.printable(name), last.slot(), last.job()),
+                            .formatted(Names.printable(name), PlainText.time(last.slot()), last.job()),
                     "Look at the error of the job, remove the cause, and retry the job or trigger the cron.");
         }
     }
@@ -130,13 +131,15 @@ final class HandlerAttention {
                 items.critical(
                         Kind.FAILED_DAEMON,
                         daemon.name(),
-                        "%s: it has failed after %d restarts and does not run.".formatted(label, instance.restarts()),
+                        "%s: it has failed after %s and does not run."
+                                .formatted(label, PlainText.count(instance.restarts(), "restart", "restarts")),
                         "Look at its last error, remove the cause, and resume the daemon.");
             } else if (instance.restarts() >= thresholds.restarts() && instance.lastError() != null) {
                 items.warning(
                         Kind.RESTARTING_DAEMON,
                         daemon.name(),
-                        "%s: it was restarted %d times after failures.".formatted(label, instance.restarts()),
+                        "%s: it was restarted %s after failures."
+                                .formatted(label, PlainText.count(instance.restarts(), "time", "times")),
                         "Look at its last error and remove the cause; pause the daemon if its restarts do harm.");
             }
         }

@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.job.store.JobDemandReports.Place;
 import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobDemand;
 import dev.forge.cluster.job.JobDemand.Entry;
@@ -55,12 +56,12 @@ final class JobAttention {
     private void findFailing(AttentionItems items, AttentionThresholds thresholds) {
         for (JobHistoryReports.Failing name :
                 history.failing(LAST_HOUR, thresholds.failures(), thresholds.failureRatio(), LIMIT)) {
-            String text = "Job %s: %d attempts failed in the last hour, %d%% of all; %d jobs failed for good."
+            String text = "Job %s: %s failed in the last hour, %d%% of all; %s failed for good."
                     .formatted(
                             Names.printable(name.name()),
-                            name.failed() + name.retried(),
+                            PlainText.count(name.failed() + name.retried(), "attempt", "attempts"),
                             Math.round(name.ratio() * 100),
-                            name.failed());
+                            PlainText.count(name.failed(), "job", "jobs"));
             String nextStep = "Look at the errors of its jobs, remove the cause, and retry the failed ones."
                     + " Pause the name if its attempts do harm.";
             if (name.ratio() >= thresholds.criticalRatio()) {
@@ -80,8 +81,8 @@ final class JobAttention {
         names.forEach((name, count) -> items.critical(
                 Kind.UNHANDLED_JOBS,
                 name,
-                "Job %s: %d jobs are pending, and no live node has a handler for them."
-                        .formatted(Names.printable(name), count),
+                "Job %s: %s pending, and no live node has a handler of that name."
+                        .formatted(Names.printable(name), PlainText.count(count, "job is", "jobs are")),
                 "Start nodes that have the handler. If the job was renamed, add the old name to the aliases of its handler;"
                         + " otherwise cancel the jobs."));
         return names.keySet();
@@ -98,12 +99,13 @@ final class JobAttention {
         paused.forEach((name, due) -> items.warning(
                 Kind.PAUSED_JOBS,
                 name,
-                "Job %s: it is paused, and %s due jobs wait.".formatted(Names.printable(name), text(due)),
+                "Job %s: it is paused, and %s."
+                        .formatted(Names.printable(name), text(due, "due job waits", "due jobs wait")),
                 "Resume the name when its jobs may run again."));
     }
 
-    private static String text(JobCount count) {
-        return count.exact() ? String.valueOf(count.jobs()) : "more than " + count.jobs();
+    private static String text(JobCount count, String one, String many) {
+        return count.exact() ? PlainText.count(count.jobs(), one, many) : "more than %d %s".formatted(count.jobs(), many);
     }
 
     private void findOverdue(
@@ -122,13 +124,16 @@ final class JobAttention {
                 // It has started meanwhile.
                 continue;
             }
-            String text = "Job %s: its oldest job %s has been due for %d minutes, with %s others. Reason: %s."
+            String text = "Job %s: its oldest job %s has been due for %s, with %s. Reason: %s."
                     .formatted(
                             Names.printable(entry.name()),
                             oldest,
-                            age(entry).toMinutes(),
-                            text(new JobCount(
-                                    entry.due().jobs() - 1, entry.due().exact())),
+                            PlainText.duration(age(entry)),
+                            text(
+                                    new JobCount(
+                                            entry.due().jobs() - 1, entry.due().exact()),
+                                    "other",
+                                    "others"),
                             // Not the whole explanation: it may name a group, a key or a batch, which not everybody may
                             // see.
                             EnumText.hyphenated(jobs.explain(oldest).reason()));

@@ -5,6 +5,7 @@ package dev.forge.cluster.autoconfigure.attention;
 import dev.forge.cluster.autoconfigure.attention.Attention.Kind;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.PlainText;
 import java.time.Duration;
 
 /** Finds nodes that need attention. */
@@ -24,19 +25,19 @@ final class NodeAttention {
             items.critical(
                     Kind.FLAPPING_NODE,
                     name.name(),
-                    "Node %s: joined and died %d times in the last hour."
-                            .formatted(Names.printable(name.name()), name.deaths()),
+                    "Node %s: joined and died %s in the last hour."
+                            .formatted(Names.printable(name.name()), PlainText.count(name.deaths(), "time", "times")),
                     "Look for crashes, missing memory or failing probes in its log and in that of its platform.");
         }
         for (NodeReports.Draining node : nodes.drainingFor(thresholds.draining(), LIMIT)) {
             items.warning(
                     Kind.DRAINING_NODE,
                     node.name(),
-                    "Node %s (%s): it has been draining for %d minutes and takes no new work."
+                    "Node %s (%s): it has been draining for %s and takes no new work."
                             .formatted(
                                     Names.printable(node.name()),
                                     node.id(),
-                                    node.since().toMinutes()),
+                                    PlainText.duration(node.since())),
                     "Stop or restart its process; a node that has drained does not start work again.");
         }
     }

@@ -111,7 +111,7 @@ public final class ClusterOperations {
         String reason = request.text(REASON);
         if (reason != null && reason.length() > LONGEST_REASON) {
             throw new InvalidOperationException(
-                    "reason has %d characters; at most %d are possible".formatted(reason.length(), LONGEST_REASON));
+                    "Parameter 'reason' has %d characters; at most %d are possible".formatted(reason.length(), LONGEST_REASON));
         }
         boolean given = reason != null && !reason.isBlank();
         if (!given && DESTRUCTIVE.contains(state) && !request.flag("preview")) {

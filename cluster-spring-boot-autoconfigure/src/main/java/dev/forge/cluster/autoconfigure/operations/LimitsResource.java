@@ -232,7 +232,7 @@ final class LimitsResource implements Resource {
         try {
             return RateText.parse(text, burst);
         } catch (IllegalArgumentException e) {
-            throw new IllegalArgumentException("groupRate (%s): %s".formatted(text, e.getMessage()), e);
+            throw new IllegalArgumentException("Parameter 'groupRate' (%s): %s".formatted(text, e.getMessage()), e);
         }
     }
 

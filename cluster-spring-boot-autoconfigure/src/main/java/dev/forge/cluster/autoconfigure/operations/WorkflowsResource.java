@@ -198,7 +198,7 @@ final class WorkflowsResource implements Resource {
             value = json == null ? null : codec.read(json, Object.class);
         } catch (RuntimeException e) {
             throw new InvalidOperationException(
-                    "value is not JSON: " + Names.printable(String.valueOf(e.getMessage())));
+                    "Parameter 'value' is not JSON: " + Names.printable(String.valueOf(e.getMessage())));
         }
         return () -> workflows.signal(run, name, value);
     }

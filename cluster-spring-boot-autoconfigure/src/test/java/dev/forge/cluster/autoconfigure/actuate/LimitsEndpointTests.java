@@ -199,7 +199,7 @@ class LimitsEndpointTests {
                     .isEqualTo("JobLimits: concurrency (0) must be at least 1");
             assertThat(post(client, Map.of("state", "overridden", "groupRate", "often"), "limits", "sync")
                             .error(400))
-                    .isEqualTo("groupRate (often): is not a rate such as 10/s, 100/m or 1/15m");
+                    .isEqualTo("Parameter 'groupRate' (often): is not a rate such as 10/s, 100/m or 1/15m");
             assertThat(post(
                                     client,
                                     Map.of("state", "overridden", "groupRate", "1/s", "groupBurst", 0),

@@ -132,7 +132,7 @@ class AttentionReportsTests {
             assertThat(item.severity()).isEqualTo(Severity.CRITICAL);
             assertThat(item.target()).isEqualTo("mail");
             assertThat(item.text())
-                    .contains("00000000-0000-0000-0000-000000000001", "120 minutes", "with 1 others", "Reason: ")
+                    .contains("00000000-0000-0000-0000-000000000001", "has been due for 2 h", "with 1 other.", "Reason: ")
                     .doesNotContain("gpu");
         });
     }
@@ -145,7 +145,7 @@ class AttentionReportsTests {
             assertThat(items(context, Kind.PAUSED_JOBS)).isEmpty();
             jobs.enqueueNamed("mail", null);
             assertThat(item(context, Kind.PAUSED_JOBS).text())
-                    .isEqualTo("Job mail: it is paused, and 1 due jobs wait.");
+                    .isEqualTo("Job mail: it is paused, and 1 due job waits.");
         });
     }
 
@@ -157,7 +157,7 @@ class AttentionReportsTests {
                 """).update();
         runner().run(context -> {
             assertThat(item(context, Kind.UNHANDLED_JOBS).text())
-                    .isEqualTo("Job ghost: 3 jobs are pending, and no live node has a handler for them.");
+                    .isEqualTo("Job ghost: 3 jobs are pending, and no live node has a handler of that name.");
             assertThat(items(context, Kind.OVERDUE_JOBS)).isEmpty();
         });
     }
@@ -185,7 +185,7 @@ class AttentionReportsTests {
                        (gen_random_uuid(), 'order', '3', 'completed')
                 """).update();
         runner().run(context -> {
-            assertThat(item(context, Kind.BLOCKED_WORKFLOWS).text()).contains("order", "1 runs are blocked");
+            assertThat(item(context, Kind.BLOCKED_WORKFLOWS).text()).contains("order", "1 run is blocked");
             assertThat(item(context, Kind.STRANDED_WORKFLOWS).text()).contains("order", "2 runs are in flight");
         });
     }
@@ -273,6 +273,7 @@ class AttentionReportsTests {
         node("quick", "draining", "draining_since", "now() - interval '5 minutes'");
         runner().run(context -> {
             assertThat(item(context, Kind.DRAINING_NODE).target()).isEqualTo("slow");
+            assertThat(item(context, Kind.DRAINING_NODE).text()).contains("has been draining for 50 min");
             UUID self = context.getBean(NodeRuntime.class).node().id();
             context.getBean(NodeRuntime.class).node().drain();
             assertThat(jdbc.sql("SELECT draining_since > now() - interval '1 minute' FROM forge_nodes WHERE id = ?")

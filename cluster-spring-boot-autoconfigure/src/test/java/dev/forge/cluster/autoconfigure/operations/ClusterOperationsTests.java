@@ -294,7 +294,7 @@ class ClusterOperationsTests {
             for (String slots : List.of("0", "21")) {
                 assertThatExceptionOfType(InvalidOperationException.class)
                         .isThrownBy(() -> read(context, GUEST, Map.of("recent", slots), "crons"))
-                        .withMessage("recent (%s) must be between 1 and 20".formatted(slots));
+                        .withMessage("Parameter 'recent' (%s) must be between 1 and 20".formatted(slots));
             }
         });
     }

@@ -360,6 +360,20 @@ class JobBatchTests extends JobFixture {
     }
 
     @Test
+    void explanation_tells_what_a_callback_of_a_failed_batch_waits_for() {
+        failing.set(true);
+        Member one = cluster.start("one", work, UnaryOperator.identity());
+        JobBatch batch = one.jobs().batch(options());
+        one.jobs().enqueueAll(lines(4), in(batch));
+        batch.close();
+        awaitStatus(batch, JobBatchStatus.FAILED);
+        assertThat(one.jobs().explain(info(batch).onSuccess()).text())
+                .isEqualTo(
+                        "It waits for batch %s, which has ended: 1 of 4 jobs has failed. It runs only after these jobs have been retried and have completed.",
+                        batch.id());
+    }
+
+    @Test
     void unique_key_is_refused_in_a_batch_and_for_callbacks() {
         Member one = cluster.start("one", work, UnaryOperator.identity());
         JobBatch batch = one.jobs().batch(options());

@@ -267,6 +267,8 @@ class JobEnqueueTests extends JobFixture {
                 .enqueueNamed("job", null, JobOptions.defaults().withDelay(Duration.ofHours(1)))
                 .id();
         assertThat(member.jobs().explain(later).reason()).isEqualTo(Reason.NOT_DUE);
+        assertThat(member.jobs().explain(later).text())
+                .matches("It is due at [-0-9]{10}T[:0-9]{8}Z, in (1 h|\\d+ min( \\d+ s)?)\\.");
         member.ended(id);
         assertThat(Duration.ofNanos(started.get(0) - enqueued)).isGreaterThanOrEqualTo(Duration.ofMillis(690));
     }

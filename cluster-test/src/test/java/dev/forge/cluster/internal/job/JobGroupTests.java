@@ -227,7 +227,7 @@ class JobGroupTests extends JobFixture {
             assertThat(full.reason()).isEqualTo(JobExplanation.Reason.GROUP_FULL);
             assertThat(full.text())
                     .contains(
-                            "At most 1 jobs of group 'acme'",
+                            "At most 1 job of group 'acme' runs at a time. This one does: ",
                             holder.toString(),
                             "on node one (%s) since".formatted(member.node().id()));
 
