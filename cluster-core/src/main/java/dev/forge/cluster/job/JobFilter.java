@@ -6,11 +6,15 @@ import java.time.Instant;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.EnumSet;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.StringJoiner;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -252,24 +256,47 @@ public final class JobFilter {
         return conditions.everyJob;
     }
 
-    /** Returns the conditions as text; equal texts mean equal filters. */
+    /**
+     * Returns the conditions as text, in the words of the endpoint: {@code name=send-mail, status=failed or abandoned}. Values that
+     * are not one plain word are quoted, so equal texts mean equal filters. Each condition contains an equals sign.
+     */
     @Override
     public String toString() {
-        return "JobFilter[name=%s, statuses=%s, tags=%s, group=%s, batch=%s, ids=%s, uniqueKey=%s, metadata=%s, error=%s, created=%s..%s, finished=%s..%s]"
-                .formatted(
-                        conditions.name,
-                        conditions.statuses,
-                        conditions.tags,
-                        conditions.group,
-                        conditions.batch,
-                        conditions.ids,
-                        conditions.uniqueKey,
-                        conditions.metadata,
-                        conditions.error,
-                        conditions.createdFrom,
-                        conditions.createdBefore,
-                        conditions.finishedFrom,
-                        conditions.finishedBefore);
+        var text = new StringJoiner(", ");
+        text.setEmptyValue("every job");
+        add(text, "name", conditions.name);
+        add(text, "status", conditions.statuses.stream().map(status -> status.name().toLowerCase(Locale.ROOT)));
+        conditions.tags.forEach(tag -> add(text, "tag", tag));
+        add(text, "group", conditions.group);
+        add(text, "batch", conditions.batch);
+        add(text, "ids", conditions.ids.stream().map(UUID::toString));
+        add(text, "key", conditions.uniqueKey);
+        conditions.metadata.forEach((key, value) -> add(text, "metadata." + quoted(key), value));
+        add(text, "error", conditions.error);
+        add(text, "createdFrom", conditions.createdFrom);
+        add(text, "createdBefore", conditions.createdBefore);
+        add(text, "finishedFrom", conditions.finishedFrom);
+        add(text, "finishedBefore", conditions.finishedBefore);
+        return text.toString();
+    }
+
+    private static void add(StringJoiner text, String condition, @Nullable Object value) {
+        if (value != null) {
+            text.add(condition + "=" + quoted(value.toString()));
+        }
+    }
+
+    private static void add(StringJoiner text, String condition, Stream<String> words) {
+        String all = words.collect(Collectors.joining(" or "));
+        if (!all.isEmpty()) {
+            text.add(condition + "=" + all);
+        }
+    }
+
+    private static String quoted(String value) {
+        return !value.isEmpty() && value.chars().allMatch(c -> Character.isLetterOrDigit(c) || "-_.:@/+".indexOf(c) >= 0)
+                ? value
+                : "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'";
     }
 
     /** The conditions while they are being changed; nobody changes them afterwards. */

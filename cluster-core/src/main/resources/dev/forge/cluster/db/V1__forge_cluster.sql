@@ -1649,9 +1649,10 @@ BEGIN
                         what := 'limit.reset';
                     ELSE
                         what := CASE WHEN NEW.overridden THEN 'limit.change' ELSE 'limit.reset' END;
-                        how := format('overridden=%%s, concurrency=%%s, groupConcurrency=%%s, groupRate=%%s per %%s, burst %%s',
-                                      NEW.overridden, NEW.concurrency, NEW.group_concurrency, NEW.group_rate, NEW.group_period,
-                                      NEW.group_burst);
+                        how := coalesce(nullif(concat_ws(', ', 'concurrency ' || NEW.concurrency,
+                                                         'group concurrency ' || NEW.group_concurrency,
+                                                         'group rate ' || NEW.group_rate || ' per ' || NEW.group_period,
+                                                         'burst ' || nullif(NEW.group_burst, 1)), ''), 'no limits');
                     END IF;
                 WHEN 'forge_job_weights' THEN
                     what := 'weight.change';

@@ -16,8 +16,9 @@ import java.util.regex.Pattern;
 final class AuditResource implements Resource {
 
     private static final int DEFAULT_LIMIT = 50;
-    /** How the text of a filter of jobs begins. */
-    private static final String FILTER = "JobFilter[";
+
+    /** The text of every filter of jobs with a condition contains this character; names of jobs and others hardly ever do. */
+    private static final char CONDITION = '=';
 
     private static final Pattern ID = Pattern.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}");
     private static final ResourceParameters PARAMETERS =
@@ -66,7 +67,7 @@ final class AuditResource implements Resource {
             filter = filter.withAction(action);
         }
         String target = request.text("target");
-        if (target != null && target.startsWith(FILTER) && !request.caller().seesValues()) {
+        if (target != null && target.indexOf(CONDITION) >= 0 && !request.caller().seesValues()) {
             // Otherwise a search would tell whether a hidden value has been guessed.
             throw new HiddenValuesException(List.of("target"));
         }
@@ -83,7 +84,8 @@ final class AuditResource implements Resource {
                 entry.action(),
                 // The text of a filter may contain groups, keys and metadata; the id of the only job does not.
                 isFilter(entry) ? shown.value("filter", entry.target()) : entry.target(),
-                shown.value("detail", entry.detail()),
+                // The name of a node is shown to everybody.
+                entry.action().equals("node.drain") ? entry.detail() : shown.value("detail", entry.detail()),
                 entry.count(),
                 shown.value("reason", entry.reason()),
                 entry.call());

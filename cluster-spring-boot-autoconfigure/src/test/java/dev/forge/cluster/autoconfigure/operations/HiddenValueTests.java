@@ -150,7 +150,7 @@ class HiddenValueTests {
                     .entries()
                     .get(0)
                     .target());
-            assertThat(target).contains(SECRET);
+            assertThat(target).isEqualTo("group=" + SECRET);
             assertThat(read(context, BLIND, Map.of(), "audit").toString())
                     .contains("alice")
                     .doesNotContain(SECRET);

@@ -113,7 +113,7 @@ class AuditTableTests extends AuditFixture {
         assertThat(entries()).extracting(AuditEntry::source).containsOnly(AuditSource.SQL);
         assertThat(entries().get(0).address()).isIn("127.0.0.1", "::1");
         assertThat(entries().get(3).detail()).isEqualTo("group acme: 3");
-        assertThat(entries().get(6).detail()).contains("concurrency=8");
+        assertThat(entries().get(6).detail()).isEqualTo("concurrency 8");
         assertThat(events()).isEmpty();
     }
 

@@ -24,6 +24,9 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.util.ArrayList;
+import dev.forge.cluster.job.JobLimits;
+import dev.forge.cluster.internal.node.NodeStore;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
@@ -140,6 +143,24 @@ class AuditTrailTests extends AuditFixture {
         assertThat(events())
                 .containsExactly(
                         new OperationAudited(ALICE, "jobs.cancel-all", orders.toString(), null, 1_200, "sale over"));
+    }
+
+    @Test
+    void details_are_plain_text() {
+        trail.as(ALICE, null, () -> {
+            jobs.limit("order", JobLimits.none().withConcurrency(3).withGroupConcurrency(2));
+            jobs.limit("order", JobLimits.none().withGroupRate(10, Duration.ofMinutes(1)));
+            jobs.limit("order", JobLimits.none());
+            return null;
+        });
+        UUID other = cluster.insertNode("other", null, "1 hour", "1 hour");
+        var nodes = new NodeStore(cluster.schema, one.member().control().shared());
+        trail.as(
+                ALICE, null, () -> nodes.requestDrain(other, one.member().node().resources().audit()));
+        assertThat(entries())
+                .extracting(AuditEntry::detail)
+                .containsExactly(
+                        "other", "no limits", "group rate 10 per 1 min", "concurrency 3, group concurrency 2");
     }
 
     @Test
