@@ -12,12 +12,12 @@ import org.jspecify.annotations.Nullable;
  * @param name the name for operators
  * @param parent the batch that this one is part of; null: none
  * @param total the number of jobs that were added
- * @param completed the number of jobs that have completed, or were deleted by hand
+ * @param completed the number of jobs that have completed, or were deleted by hand; null if not all numbers are exact
  * @param failed the number of jobs that have failed for good or were abandoned
  * @param cancelled the number of jobs that were cancelled
  * @param remaining the number of jobs that have not ended
- * @param exact whether all numbers are exact. They are, unless more than 100,000 jobs are in one of the last three states: each of
- *     those numbers stops there, and {@code completed} is too large by what it lacks
+ * @param exact whether all numbers are exact. They are, unless 100,000 jobs or more, in lists 1,000 or more, are in one of the last
+ *     three states: each of those numbers stops there
  * @param onFailure the callback job for the first failure; null: none
  * @param onEnd the callback job for the end; null: none
  * @param onSuccess the callback job for the success; null: none
@@ -32,7 +32,7 @@ public record JobBatchInfo(
         String name,
         @Nullable UUID parent,
         long total,
-        long completed,
+        @Nullable Long completed,
         long failed,
         long cancelled,
         long remaining,

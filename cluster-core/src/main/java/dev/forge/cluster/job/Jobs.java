@@ -98,7 +98,8 @@ public interface Jobs {
     JobBatch batch(UUID id);
 
     /**
-     * Returns the newest batches, newest first. Their numbers of failed, cancelled and remaining jobs stop at 1,000 each.
+     * Returns the newest batches, newest first. Their numbers of failed, cancelled and remaining jobs stop at 1,000
+     * each; then {@link JobBatchInfo#exact()} is false and the number of completed jobs is unknown.
      *
      * @param limit the number of batches, between 1 and 1,000
      */

@@ -22,11 +22,11 @@ public record BatchesDescriptor(List<BatchDescriptor> batches) {
      * @param status open, running, succeeded, failed, cancelling or cancelled
      * @param parent the batch that it is part of
      * @param jobs the number of jobs that were added
-     * @param completed the number of jobs that have completed
+     * @param completed the number of jobs that have completed; absent if not all numbers are exact
      * @param failed the number of jobs that have failed for good
      * @param cancelled the number of jobs that were cancelled
      * @param remaining the number of jobs that have not ended
-     * @param exact whether all numbers are exact; otherwise there were too many jobs to count
+     * @param exact whether all numbers are exact; otherwise failed, cancelled or remaining jobs are more than were counted
      * @param onFailure the callback job for the first failure
      * @param onEnd the callback job for the end
      * @param onSuccess the callback job for the success
@@ -38,7 +38,7 @@ public record BatchesDescriptor(List<BatchDescriptor> batches) {
             String status,
             @Nullable UUID parent,
             long jobs,
-            long completed,
+            @Nullable Long completed,
             long failed,
             long cancelled,
             long remaining,

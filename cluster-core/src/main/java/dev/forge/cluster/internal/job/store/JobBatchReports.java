@@ -85,7 +85,8 @@ public final class JobBatchReports {
         long failed = row.getLong(COUNTED + 1);
         long cancelled = row.getLong(COUNTED + 2);
         long total = row.getLong(COUNTED + 3);
-        boolean exact = remaining < most && failed < most && cancelled < most;
+        // No count can have stopped in a batch that has no more jobs.
+        boolean exact = total <= most || (remaining < most && failed < most && cancelled < most);
         failed += row.getLong(COUNTED + 4);
         cancelled += row.getLong(COUNTED + 5);
         return new JobBatchInfo(
@@ -93,7 +94,7 @@ public final class JobBatchReports {
                 row.getString(2),
                 row.getObject(3, UUID.class),
                 total,
-                Math.max(0, total - remaining - failed - cancelled),
+                exact ? Math.max(0, total - remaining - failed - cancelled) : null,
                 failed,
                 cancelled,
                 remaining,

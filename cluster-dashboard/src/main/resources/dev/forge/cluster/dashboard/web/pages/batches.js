@@ -15,7 +15,15 @@ const ended = (batch) => batch.jobs - batch.remaining;
 const parts = (batch) => [
   { label: 'completed', count: batch.completed, kind: 'good' }, { label: 'failed', count: batch.failed, kind: 'bad' }, { label: 'cancelled', count: batch.cancelled, kind: 'calm' },
 ];
-const remaining = (batch) => (batch.exact ? number(batch.remaining) : `${number(batch.remaining)} or more`);
+// Counts of jobs stop there; then the number of completed jobs, and with it the progress, is unknown.
+const MOST_COUNTED_IN_LIST = 1000;
+const MOST_COUNTED = 100000;
+const isCut = (batch, count, most) => !batch.exact && count >= most;
+const orMore = (batch, count) => (isCut(batch, count, MOST_COUNTED) ? `${number(count)} or more` : number(count));
+const inList = (batch, count) => (isCut(batch, count, MOST_COUNTED_IN_LIST) ? `${number(count)}+` : quiet(count));
+const uncounted = html`<span class="muted none" title="Too many jobs to count">–</span>`;
+// A batch whose failed jobs were retried has ended before, and runs again.
+const endOf = (batch) => (['succeeded', 'failed', 'cancelled'].includes(batch.status) ? batch.succeededAt || batch.endedAt : undefined);
 
 export function Batches({ params, session }) {
   return params.id ? html`<${Batch} key=${params.id} id=${params.id} session=${session} />` : html`<${List} params=${params} />`;
@@ -32,14 +40,14 @@ function List({ params }) {
           { title: 'Id', cell: (batch) => html`<${IdLink} page="batches" of=${batch.id} label="Batch" />` },
           { title: 'Name', class: 'name', cell: (batch) => (batch.name === undefined ? none : html`<span title=${String(batch.name)}>${String(batch.name)}</span>`) },
           { title: 'Status', cell: (batch) => html`<${Badge} status=${batch.status} work />` },
-          { title: 'Progress', cell: (batch) => html`<${SmallStack} total=${batch.jobs} parts=${parts(batch)} text=${batch.jobs ? percent(Math.floor((ended(batch) / batch.jobs) * 100) / 100) : '–'} />` },
+          { title: 'Progress', cell: (batch) => (batch.exact ? html`<${SmallStack} total=${batch.jobs} parts=${parts(batch)} text=${batch.jobs ? percent(Math.floor((ended(batch) / batch.jobs) * 100) / 100) : '–'} />` : uncounted) },
           { title: 'Jobs', class: 'num', cell: (batch) => number(batch.jobs) },
-          { title: 'Completed', class: 'num', cell: (batch) => quiet(batch.completed) },
-          { title: 'Failed', class: 'num', cell: (batch) => (batch.failed ? html`<${Link} class="alarm" page="jobs" params=${{ batch: batch.id, status: 'failed' }} aria-label=${`${number(batch.failed)} failed jobs of batch ${batch.id}`}>${number(batch.failed)}<//>` : quiet(0)) },
-          { title: 'Cancelled', class: 'num', cell: (batch) => quiet(batch.cancelled) },
-          { title: 'Remaining', class: 'num', cell: (batch) => (batch.exact ? quiet(batch.remaining) : `${number(batch.remaining)}+`) },
+          { title: 'Completed', class: 'num', cell: (batch) => (batch.exact ? quiet(batch.completed) : uncounted) },
+          { title: 'Failed', class: 'num', cell: (batch) => (batch.failed ? html`<${Link} class="alarm" page="jobs" params=${{ batch: batch.id, status: 'failed' }} aria-label=${`${number(batch.failed)} failed jobs of batch ${batch.id}`}>${inList(batch, batch.failed)}<//>` : quiet(0)) },
+          { title: 'Cancelled', class: 'num', cell: (batch) => inList(batch, batch.cancelled) },
+          { title: 'Remaining', class: 'num', cell: (batch) => inList(batch, batch.remaining) },
           { title: 'Created', cell: (batch) => html`<${Time} at=${batch.createdAt} />` },
-          { title: 'Ended', cell: (batch) => html`<${Time} at=${batch.endedAt} />` },
+          { title: 'Ended', cell: (batch) => html`<${Time} at=${endOf(batch)} />` },
         ]} />
       <div class="pager">
         <span class="muted">${number(data.batches.length)} shown, the newest first</span><span class="space"></span>
@@ -64,16 +72,17 @@ function Batch({ id, session }) {
         ]} />
       </div>
       <p class="links">${jobs('All jobs')}${batch.failed > 0 && jobs('Failed jobs', 'failed')}${batch.remaining > 0 && jobs('Pending jobs', 'pending')}${batch.remaining > 0 && jobs('Running jobs', 'running')}</p>
-      <${Section} title="Progress" aside=${html`<span class="muted">${number(ended(batch))} of ${number(batch.jobs)} jobs have ended</span>`}>
-        <${Stack} label="Ended jobs" total=${batch.jobs} parts=${[
-          ...parts(batch), { label: 'remaining', count: batch.remaining, text: remaining(batch), kind: 'rest', rest: true },
-        ]} />
-        ${!batch.exact && html`<p class="note">There are too many jobs to count all of them.</p>`}
+      <${Section} title="Progress" aside=${batch.exact && html`<span class="muted">${number(ended(batch))} of ${number(batch.jobs)} jobs have ended</span>`}>
+        ${batch.exact
+          ? html`<${Stack} label="Ended jobs" total=${batch.jobs} parts=${[...parts(batch), { label: 'remaining', count: batch.remaining, kind: 'rest', rest: true }]} />`
+          : html`
+            <${Facts} entries=${[['Failed', orMore(batch, batch.failed)], ['Cancelled', orMore(batch, batch.cancelled)], ['Remaining', orMore(batch, batch.remaining)]]} />
+            <p class="note">There are too many jobs to count all of them, so the number of completed jobs is unknown.</p>`}
       <//>
       <div class="columns">
         <${Section} title="Facts">
           <${Facts} entries=${[
-            ['Jobs', number(batch.jobs)], ['Took', batch.endedAt && duration(new Date(batch.endedAt) - new Date(batch.createdAt))],
+            ['Jobs', number(batch.jobs)], ['Took', endOf(batch) && duration(new Date(endOf(batch)) - new Date(batch.createdAt))],
             ['Name', batch.name !== undefined && html`<${Value} of=${batch.name} />`],
             ['Part of', batch.parent && html`<${IdLink} page="batches" of=${batch.parent} label="Batch" />`],
             ['On failure', job(batch.onFailure)], ['On end', job(batch.onEnd)], ['On success', job(batch.onSuccess)],

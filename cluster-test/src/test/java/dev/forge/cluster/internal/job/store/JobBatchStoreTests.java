@@ -185,6 +185,31 @@ class JobBatchStoreTests extends JobStoreFixture {
     }
 
     @Test
+    void completed_jobs_of_a_batch_are_unknown_if_not_all_jobs_are_counted() {
+        NewBatch large = open(null);
+        NewBatch small = open(null);
+        add(large, 600);
+        add(large, 600);
+        add(small, 1_000);
+        assertThat(batchReports.list(null, 10)).satisfiesExactlyInAnyOrder(
+                info -> {
+                    assertThat(info.id()).isEqualTo(large.id());
+                    assertThat(info.exact()).isFalse();
+                    assertThat(info.completed()).isNull();
+                    assertThat(info.remaining()).isEqualTo(1_000);
+                    assertThat(info.total()).isEqualTo(1_200);
+                },
+                info -> {
+                    assertThat(info.id()).isEqualTo(small.id());
+                    assertThat(info.exact()).as("no more than are counted").isTrue();
+                    assertThat(info.completed()).isZero();
+                });
+        assertThat(info(large).exact()).isTrue();
+        assertThat(info(large).completed()).isZero();
+        assertThat(info(large).remaining()).isEqualTo(1_200);
+    }
+
+    @Test
     void closed_or_unknown_batch_takes_no_jobs() {
         NewBatch batch = open(null);
         batches.close(batch.id());
