@@ -84,7 +84,7 @@ public interface Workflows {
     <T> Optional<T> result(UUID run, ParameterizedTypeReference<T> type);
 
     /**
-     * Returns the newest of the last 10,000 runs, newest first, without their steps.
+     * Returns the newest runs, newest first, without their steps; see {@link #list(String, String, WorkflowStatus, int)}.
      *
      * @param workflow the name of a workflow; null for all
      * @param status a status; null for all
@@ -95,7 +95,8 @@ public interface Workflows {
     }
 
     /**
-     * Returns the newest of the last 10,000 runs, newest first, without their steps.
+     * Returns the newest runs, newest first, without their steps: the first page of {@link #search}, which says whether there are
+     * others.
      *
      * @param workflow the name of a workflow; null for all
      * @param version a version; null for all
@@ -104,19 +105,22 @@ public interface Workflows {
      */
     default List<WorkflowInfo> list(
             @Nullable String workflow, @Nullable String version, @Nullable WorkflowStatus status, int limit) {
-        return list(workflow, version, status, null, limit);
+        return search(workflow, version, status, null, limit).runs();
     }
 
     /**
-     * Returns the newest of the 10,000 runs before another one, newest first, without their steps: the next page of a list.
+     * Returns a page of runs, newest first, without their steps. A call looks at 10,000 runs at most, so it may find fewer than there
+     * are: continue with {@link WorkflowPage#next()}. Runs in flight that have the status are found at once, however many others are
+     * newer, if there are no more than 10,000 of them.
      *
      * @param workflow the name of a workflow; null for all
      * @param version a version; null for all
      * @param status a status; null for all
-     * @param after the id of the last run of the previous page, which need not exist any more; null for the first page
+     * @param after {@link WorkflowPage#next()} of the previous page, or the id of its last run, which need not exist any more; null for
+     *     the first page
      * @param limit the number of runs, between 1 and 1,000
      */
-    List<WorkflowInfo> list(
+    WorkflowPage search(
             @Nullable String workflow,
             @Nullable String version,
             @Nullable WorkflowStatus status,

@@ -17,11 +17,11 @@ import dev.forge.cluster.internal.workflow.store.WorkflowSettings.SignalLimits;
 import dev.forge.cluster.internal.workflow.store.WorkflowSignalStore.NewSignal;
 import dev.forge.cluster.internal.workflow.store.WorkflowSignalStore.SendResult;
 import dev.forge.cluster.workflow.WorkflowInfo;
+import dev.forge.cluster.workflow.WorkflowPage;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
 import java.lang.reflect.Type;
-import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
@@ -163,20 +163,20 @@ public final class DefaultWorkflows implements Workflows {
     }
 
     @Override
-    public List<WorkflowInfo> list(
+    public WorkflowPage search(
             @Nullable String workflow,
             @Nullable String version,
             @Nullable WorkflowStatus status,
             @Nullable UUID after,
             int limit) {
-        Arguments.limit("Workflows.list", limit, MOST_LISTED);
+        Arguments.limit("Workflows.search", limit, MOST_LISTED);
         if (workflow != null) {
             requireStorable("workflow", workflow);
         }
         if (version != null) {
             requireStorable("version", version);
         }
-        return reports.list(workflow, version, status, after, limit);
+        return reports.search(workflow, version, status, after, limit);
     }
 
     private void requireMayChange(String call) {

@@ -19,7 +19,9 @@ public record WorkflowVersionsDescriptor(List<VersionDescriptor> versions, boole
      * @param version the version
      * @param inFlight the number of runs that have not ended; 10,000 in one status means that many or more
      * @param blocked how many of these are blocked: their version is missing, or the method does not match their history
+     * @param mismatched how many of the blocked runs are so because the method does not match their history
      * @param stranded whether no live node has this version
      */
-    public record VersionDescriptor(String name, String version, long inFlight, long blocked, boolean stranded) {}
+    public record VersionDescriptor(
+            String name, String version, long inFlight, long blocked, long mismatched, boolean stranded) {}
 }

@@ -35,18 +35,19 @@ final class WorkflowVersionsResource implements Resource {
         return ResourceParameters.ofList();
     }
 
-    private record Counts(long inFlight, long blocked) {
+    private record Counts(long inFlight, long blocked, long mismatched) {
 
         Counts plus(Counts other) {
-            return new Counts(inFlight + other.inFlight, blocked + other.blocked);
+            return new Counts(inFlight + other.inFlight, blocked + other.blocked, mismatched + other.mismatched);
         }
 
         static Counts of(WorkflowReports.Count count) {
-            boolean blocked = switch (count.status()) {
-                case BLOCKED_MISSING_VERSION, BLOCKED_SIGNATURE_MISMATCH -> true;
-                default -> false;
+            long runs = count.runs();
+            return switch (count.status()) {
+                case BLOCKED_MISSING_VERSION -> new Counts(runs, runs, 0);
+                case BLOCKED_SIGNATURE_MISMATCH -> new Counts(runs, runs, runs);
+                default -> new Counts(runs, 0, 0);
             };
-            return new Counts(count.runs(), blocked ? count.runs() : 0);
         }
     }
 
@@ -64,6 +65,7 @@ final class WorkflowVersionsResource implements Resource {
                         entry.getKey().version(),
                         entry.getValue().inFlight(),
                         entry.getValue().blocked(),
+                        entry.getValue().mismatched(),
                         !live.contains(entry.getKey())))
                 .toList();
         return request.result(new WorkflowVersionsDescriptor(found, counts.size() > MOST_VERSIONS));

@@ -12,8 +12,16 @@ import org.jspecify.annotations.Nullable;
  * A list of workflow runs, as the resource {@code workflows} returns it.
  *
  * @param runs the runs, the newest first
+ * @param examined how many runs the search looked at
+ * @param cutOff whether the search ended at its bound, before it had found as many runs as asked for or looked at all of them
+ * @param next the value of the parameter {@code after} for the next page; absent if there are no further runs
  */
-public record WorkflowsDescriptor(List<RunSummaryDescriptor> runs) {
+@JsonInclude(value = JsonInclude.Include.NON_NULL, content = JsonInclude.Include.USE_DEFAULTS)
+public record WorkflowsDescriptor(
+        List<RunSummaryDescriptor> runs,
+        long examined,
+        boolean cutOff,
+        @Nullable UUID next) {
 
     /**
      * A run without the values it carries.

@@ -13,6 +13,7 @@ import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.StepDescri
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.workflow.WorkflowInfo;
+import dev.forge.cluster.workflow.WorkflowPage;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
@@ -67,24 +68,29 @@ final class WorkflowsResource implements Resource {
     /** The parameter {@code after} is the id of the run after which the list begins: older ones follow. */
     private WorkflowsDescriptor list(OperationRequest request) {
         String after = request.text("after");
-        return new WorkflowsDescriptor(workflows
-                .list(
-                        request.text("name"),
-                        request.text("version"),
-                        OperationRequest.status(WorkflowStatus.class, request.text("status")),
-                        after == null ? null : OperationRequest.id("run", after),
-                        request.limit(DEFAULT_LIMIT))
-                .stream()
-                .map(run -> new RunSummaryDescriptor(
-                        run.id(),
-                        run.name(),
-                        run.version(),
-                        EnumText.underscored(run.status()),
-                        run.parent(),
-                        run.wakeAt(),
-                        run.createdAt(),
-                        run.finishedAt()))
-                .toList());
+        WorkflowPage page = workflows.search(
+                request.text("name"),
+                request.text("version"),
+                OperationRequest.status(WorkflowStatus.class, request.text("status")),
+                after == null ? null : OperationRequest.id("run", after),
+                request.limit(DEFAULT_LIMIT));
+        return new WorkflowsDescriptor(
+                page.runs().stream().map(WorkflowsResource::summary).toList(),
+                page.examined(),
+                page.cutOff(),
+                page.next());
+    }
+
+    private static RunSummaryDescriptor summary(WorkflowInfo run) {
+        return new RunSummaryDescriptor(
+                run.id(),
+                run.name(),
+                run.version(),
+                EnumText.underscored(run.status()),
+                run.parent(),
+                run.wakeAt(),
+                run.createdAt(),
+                run.finishedAt());
     }
 
     /** Returns one run with its history; null if there is no such run. */

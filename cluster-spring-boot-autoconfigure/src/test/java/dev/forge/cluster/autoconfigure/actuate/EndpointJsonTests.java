@@ -461,7 +461,8 @@ class EndpointJsonTests {
             await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.WAITING);
             assertGet(context, """
                     {'runs': [{'id': '(id)', 'name': 'approval', 'version': '1', 'status': 'waiting',
-                               'createdAt': '(time)'}]}
+                               'createdAt': '(time)'}],
+                     'examined': 1, 'cutOff': false}
                     """, "workflows");
             assertGet(context, """
                     {

@@ -92,6 +92,7 @@ class AuditedOperationTests extends AuditFixture {
             Map.entry("Workflows.find", READS),
             Map.entry("Workflows.result", READS),
             Map.entry("Workflows.list", READS),
+            Map.entry("Workflows.search", READS),
             Map.entry("ClusterNodes.list", READS),
             Map.entry("ClusterNodes.find", READS),
             Map.entry("ClusterNodes.self", READS));

@@ -162,23 +162,23 @@ class WorkflowCommandTests {
     }
 
     @Test
-    void list_of_runs_continues_behind_a_run() {
+    void search_of_runs_continues_behind_a_run() {
         flows.on("waits", wf -> wf.awaitSignal("go", String.class));
         Member one = flows.start("one");
         List<UUID> newestFirst = Stream.generate(() -> one.workflows().start("waits", null))
                 .limit(5)
                 .sorted((a, b) -> b.toString().compareTo(a.toString()))
                 .toList();
-        assertThat(one.workflows().list("waits", null, null, null, 2))
+        assertThat(one.workflows().search("waits", null, null, null, 2).runs())
                 .extracting(WorkflowInfo::id)
                 .isEqualTo(newestFirst.subList(0, 2));
-        assertThat(one.workflows().list("waits", null, null, newestFirst.get(1), 2))
+        assertThat(one.workflows().search("waits", null, null, newestFirst.get(1), 2).runs())
                 .extracting(WorkflowInfo::id)
                 .isEqualTo(newestFirst.subList(2, 4));
-        assertThat(one.workflows().list(null, null, null, newestFirst.get(3), 1_000))
+        assertThat(one.workflows().search(null, null, null, newestFirst.get(3), 1_000).runs())
                 .extracting(WorkflowInfo::id)
                 .isEqualTo(newestFirst.subList(4, 5));
-        assertThat(one.workflows().list(null, null, null, newestFirst.get(4), 2))
+        assertThat(one.workflows().search(null, null, null, newestFirst.get(4), 2).runs())
                 .isEmpty();
     }
 

@@ -6,12 +6,13 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Timestamps;
+import dev.forge.cluster.internal.workflow.store.WorkflowSearchReports.Found;
 import dev.forge.cluster.workflow.WorkflowInfo;
+import dev.forge.cluster.workflow.WorkflowPage;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Array;
 import java.sql.ResultSet;
 import java.sql.SQLException;
-import java.sql.Types;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
@@ -24,7 +25,7 @@ import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** Reads runs for the API, the Actuator and the metrics. A list considers only the newest ten thousand runs. */
+/** Reads runs for the API, the Actuator and the metrics. A search looks at ten thousand runs at most. */
 public final class WorkflowReports {
 
     private static final String COLUMNS = """
@@ -49,10 +50,12 @@ public final class WorkflowReports {
 
     private final Schema schema;
     private final JdbcClient client;
+    private final WorkflowSearchReports searches;
 
     public WorkflowReports(Schema schema, DataSource source) {
         this.schema = schema;
         this.client = JdbcClient.create(source);
+        this.searches = new WorkflowSearchReports(schema, source);
     }
 
     /** Finds a run with its steps. */
@@ -147,34 +150,34 @@ public final class WorkflowReports {
                 .optional();
     }
 
-    /** Lists the newest runs, or those before a run, without input, result, error, reason, progress and steps. */
-    public List<WorkflowInfo> list(
+    /** See {@link dev.forge.cluster.workflow.Workflows#search}. */
+    public WorkflowPage search(
             @Nullable String workflow,
             @Nullable String version,
             @Nullable WorkflowStatus status,
             @Nullable UUID after,
             int limit) {
-        var statement = client.sql(schema.sql("""
-                SELECT %s FROM (SELECT * FROM ~.forge_workflow_runs %s ORDER BY id DESC LIMIT 10000) AS r
-                WHERE (:name::text IS NULL OR r.workflow_name = :name) AND (:status::text IS NULL OR r.status = :status)
-                  AND (:version::text IS NULL OR r.workflow_version = :version)
-                ORDER BY r.id DESC LIMIT :limit
-                """.formatted(
-                                COLUMNS.formatted(
-                                        "NULL::text",
-                                        "NULL::text",
-                                        "NULL::text",
-                                        "NULL::text",
-                                        WorkflowRunStore.FINAL,
-                                        "NULL::text"),
-                                after == null ? "" : "WHERE id < :after")))
-                .param("name", workflow, Types.VARCHAR)
-                .param("version", version, Types.VARCHAR)
-                .param("status", status == null ? null : EnumText.underscored(status), Types.VARCHAR)
-                .param("limit", limit);
-        return (after == null ? statement : statement.param("after", after))
-                .query((row, n) -> info(row))
-                .list();
+        Found found = searches.find(new WorkflowSearchReports.Filter(workflow, version, status), after, limit);
+        boolean cutOff = found.next() != null && found.ids().size() < limit;
+        return new WorkflowPage(read(found.ids()), found.examined(), cutOff, found.next());
+    }
+
+    /** Returns runs, newest first, without input, result, error, reason, progress and steps. */
+    private List<WorkflowInfo> read(List<UUID> ids) {
+        return ids.isEmpty()
+                ? List.of()
+                : client.sql(schema.sql(
+                                "SELECT %s FROM ~.forge_workflow_runs r WHERE r.id = ANY (:ids::uuid[]) ORDER BY r.id DESC"
+                                        .formatted(COLUMNS.formatted(
+                                                "NULL::text",
+                                                "NULL::text",
+                                                "NULL::text",
+                                                "NULL::text",
+                                                WorkflowRunStore.FINAL,
+                                                "NULL::text"))))
+                        .param("ids", ids.toArray(UUID[]::new))
+                        .query((row, n) -> info(row))
+                        .list();
     }
 
     /**

@@ -34,7 +34,7 @@ function Runs({ params }) {
     <${Filters} page="workflows" params=${params} fields=${[{ name: 'name', label: 'Workflow' }, { name: 'version', label: 'Version' }, { name: 'status', label: 'Status', options: STATUSES }]} />
     <${Resource} of=${runs}>${(data) => html`
       <${Table} label="Workflow runs" rows=${data.runs} rowKey=${(run) => run.id} opens
-        empty=${after ? 'There are no older runs.' : name || version || status ? 'No run matches the filters.' : 'There are no runs. Each started workflow appears here until its retention ends.'}
+        empty=${data.cutOff ? 'No run among those that were examined matches the filters. The next page continues the search.' : after ? 'There are no older runs.' : name || version || status ? 'No run matches the filters.' : 'There are no runs. Each started workflow appears here until its retention ends.'}
         columns=${[
           { title: 'Id', cell: (run) => html`<${IdLink} page="workflows" of=${run.id} label="Run" />` },
           { title: 'Workflow', class: 'name', cell: (run) => run.name },
@@ -47,10 +47,17 @@ function Runs({ params }) {
           { title: 'Parent', cell: (run) => html`<${IdLink} page="workflows" of=${run.parent} label="Run" />` },
         ]} />
       <div class="pager">
-        <span class="muted">${number(data.runs.length)} shown, the newest first</span><span class="space"></span>
+        <span class="muted">${number(data.runs.length)} shown, the newest first${name || version || status ? `; ${number(data.examined)} examined` : ''}${data.cutOff ? '; the search ended at its bound' : ''}</span><span class="space"></span>
         ${after && html`<button type="button" onClick=${() => go('workflows', { ...params, after: '' })}>First page</button>`}
-        ${data.runs.length === PAGE && html`<button type="button" id="next-page" onClick=${() => go('workflows', { ...params, after: data.runs[PAGE - 1].id })}>Next page</button>`}
+        ${data.next && html`<button type="button" id="next-page" onClick=${() => go('workflows', { ...params, after: data.next })}>Next page</button>`}
       </div>`}<//>`;
+}
+
+/** The number of blocked runs of a version, with a link for each status that they have. */
+function Blocked({ of: { name, version, blocked, mismatched } }) {
+  const link = (runs, status, text) => runs > 0 && html`<${Link} page="workflows" params=${{ name, version, status }} title=${text} aria-label=${`${count(runs, 'blocked run')} of ${name} version ${version}: ${text}`}>${number(runs)}<//>`;
+  const links = [link(blocked - mismatched, 'blocked_missing_version', 'no live node has the version'), link(mismatched, 'blocked_signature_mismatch', 'the method does not match the history')].filter(Boolean);
+  return links.length ? html`${links[0]}${links[1] && html` + ${links[1]}`}` : quiet(0);
 }
 
 function Versions({ params }) {
@@ -63,8 +70,7 @@ function Versions({ params }) {
         { title: 'Workflow', class: 'name', by: (each) => each.name, cell: (each) => html`<${Link} page="workflows" params=${{ name: each.name, version: each.version }}>${each.name}<//>` },
         { title: 'Version', by: (each) => each.version, cell: (each) => each.version },
         { title: 'In flight', class: 'num', by: (each) => each.inFlight, cell: (each) => (each.inFlight < MOST_COUNTED ? quiet(each.inFlight) : `${number(each.inFlight)}+`) },
-        { title: 'Blocked', class: 'num', by: (each) => each.blocked, cell: (each) => (each.blocked
-          ? html`<${Link} page="workflows" params=${{ name: each.name, version: each.version, status: each.stranded ? 'blocked_missing_version' : 'blocked_signature_mismatch' }} aria-label=${`${number(each.blocked)} blocked runs of ${each.name} version ${each.version}`}>${number(each.blocked)}<//>` : quiet(0)) },
+        { title: 'Blocked', class: 'num', by: (each) => each.blocked, cell: (each) => html`<${Blocked} of=${each} />` },
         { title: 'Code', by: (each) => (each.stranded ? 'stranded' : 'deployed'), cell: (each) => (each.stranded
           ? html`<${Badge} status="stranded" /> <span class="muted">no live node has this version</span>` : html`<${Badge} status="deployed" kind="good" />`) },
       ]} />

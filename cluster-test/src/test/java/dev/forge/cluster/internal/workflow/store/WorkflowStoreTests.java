@@ -30,6 +30,8 @@ import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import dev.forge.cluster.workflow.WorkflowInfo;
+import dev.forge.cluster.workflow.WorkflowPage;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
@@ -621,6 +623,71 @@ class WorkflowStoreTests {
                         .containsOnly(10_000L)))
                 .as("pages read to count ten thousand runs of each version")
                 .isLessThan(45_000);
+    }
+
+    /** Inserts an old run that is blocked, behind many newer ones. */
+    private UUID blockedBehind(int newer, String status) {
+        jdbc.sql("""
+                INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version, status)
+                SELECT id, id, 'flow', CASE n WHEN 1 THEN '1' ELSE '2' END,
+                       CASE n WHEN 1 THEN 'blocked_signature_mismatch' ELSE ? END
+                FROM (SELECT n, lpad(to_hex(n), 32, '0')::uuid AS id FROM generate_series(1, ?) AS n) AS ids
+                """).params(status, newer + 1).update();
+        return new UUID(0, 1);
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"completed", "waiting"})
+    void run_in_flight_is_found_by_its_status_however_many_runs_are_newer(String newer) {
+        UUID blocked = blockedBehind(11_000, newer);
+        var reports = new WorkflowReports(schema, database.dataSource());
+        for (String workflow : new String[] {null, "flow"}) {
+            for (String version : new String[] {null, "1"}) {
+                WorkflowPage page =
+                        reports.search(workflow, version, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH, null, 50);
+                assertThat(page.runs()).extracting(WorkflowInfo::id).containsExactly(blocked);
+                assertThat(page.cutOff()).isFalse();
+                assertThat(page.next()).isNull();
+            }
+        }
+        assertThat(reports.search(null, "2", WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH, null, 50)
+                        .runs())
+                .isEmpty();
+    }
+
+    @Test
+    void search_of_runs_ends_at_its_bound_and_continues_there() {
+        UUID oldest = blockedBehind(11_000, "completed");
+        var reports = new WorkflowReports(schema, database.dataSource());
+        WorkflowPage first = reports.search(null, "1", null, null, 50);
+        assertThat(first.runs()).isEmpty();
+        assertThat(first.examined()).isEqualTo(10_000);
+        assertThat(first.cutOff()).isTrue();
+        WorkflowPage second = reports.search(null, "1", null, first.next(), 50);
+        assertThat(second.runs()).extracting(WorkflowInfo::id).containsExactly(oldest);
+        assertThat(second.cutOff()).isFalse();
+        assertThat(second.next()).isNull();
+    }
+
+    @Test
+    void pages_of_runs_in_flight_have_every_run_once_in_order() {
+        jdbc.sql("""
+                INSERT INTO forge_workflow_runs (id, job_id, workflow_name, workflow_version, status)
+                SELECT id, id, 'flow', (n % 3)::text, CASE WHEN n % 200 = 0 THEN 'running' ELSE 'waiting' END
+                FROM (SELECT n, lpad(to_hex(n), 32, '0')::uuid AS id FROM generate_series(1, 3000) AS n) AS ids
+                """).update();
+        var reports = new WorkflowReports(schema, database.dataSource());
+        var seen = new ArrayList<UUID>();
+        UUID after = null;
+        do {
+            WorkflowPage page = reports.search("flow", null, WorkflowStatus.RUNNING, after, 4);
+            page.runs().forEach(run -> seen.add(run.id()));
+            after = page.next();
+        } while (after != null);
+        assertThat(seen)
+                .isEqualTo(IntStream.rangeClosed(1, 15)
+                        .mapToObj(n -> new UUID(0, 200L * (16 - n)))
+                        .toList());
     }
 
     @Test

@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.internal.workflow.store;
+
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.workflow.WorkflowStatus;
+import java.sql.Types;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.core.SqlParameterValue;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/**
+ * Searches runs, newest first. Runs in flight with one status are read from their partial index if there are at most ten thousand of
+ * them, however many other runs there are. Otherwise a search walks from run to run and looks at ten thousand of them at most; the
+ * next call continues behind the last one.
+ */
+final class WorkflowSearchReports {
+
+    private static final int MOST_EXAMINED = 10_000;
+    private static final int CHUNK = 1_000;
+
+    private static final String MATCHES = """
+            (:name::text IS NULL OR %1$s.workflow_name = :name) AND (:version::text IS NULL OR %1$s.workflow_version = :version)
+            AND (:status::text IS NULL OR %1$s.status = :status)""";
+
+    private static final UUID LAST = new UUID(-1, -1);
+
+    private final Schema schema;
+    private final JdbcClient client;
+
+    WorkflowSearchReports(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.client = JdbcClient.create(source);
+    }
+
+    /**
+     * Selects runs; null: any.
+     *
+     * @param workflow the name of the workflow
+     */
+    record Filter(
+            @Nullable String workflow,
+            @Nullable String version,
+            @Nullable WorkflowStatus status) {
+
+        private boolean isEmpty() {
+            return workflow == null && version == null && status == null;
+        }
+
+        private boolean isInFlight() {
+            return status != null && !status.isFinal();
+        }
+    }
+
+    /**
+     * What a search has found.
+     *
+     * @param examined how many runs it has read
+     * @param next the run behind which the search continues; null: there are no further runs
+     */
+    record Found(List<UUID> ids, long examined, @Nullable UUID next) {}
+
+    /**
+     * Searches runs.
+     *
+     * @param after only runs before this one; null: all
+     * @param limit how many runs are enough
+     */
+    Found find(Filter filter, @Nullable UUID after, int limit) {
+        UUID before = after == null ? LAST : after;
+        if (!filter.isInFlight()) {
+            return walk(filter, before, limit, MOST_EXAMINED);
+        }
+        // Usually enough, and cheaper than to read all runs with the status.
+        Found first = walk(filter, before, limit, CHUNK);
+        if (first.next == null || first.ids.size() == limit) {
+            return first;
+        }
+        List<UUID> all = inFlight(filter);
+        return all.size() <= MOST_EXAMINED ? page(all, before, limit) : walk(filter, before, limit, MOST_EXAMINED);
+    }
+
+    /** Returns one run more than are examined if there are more; in no order. Steps from group to group of the index. */
+    private List<UUID> inFlight(Filter filter) {
+        return client.sql(schema.sql("""
+                WITH RECURSIVE kind AS (
+                    (SELECT workflow_name, workflow_version, status FROM ~.forge_workflow_runs WHERE status NOT IN %1$s
+                     ORDER BY workflow_name, workflow_version, status LIMIT 1)
+                    UNION ALL
+                    SELECT next.* FROM kind k CROSS JOIN LATERAL (
+                        SELECT r.workflow_name, r.workflow_version, r.status FROM ~.forge_workflow_runs r
+                        WHERE r.status NOT IN %1$s
+                          AND (r.workflow_name, r.workflow_version, r.status) > (k.workflow_name, k.workflow_version, k.status)
+                        ORDER BY r.workflow_name, r.workflow_version, r.status LIMIT 1) AS next)
+                SELECT run.id FROM kind k CROSS JOIN LATERAL (
+                    SELECT r.id FROM ~.forge_workflow_runs r
+                    WHERE r.workflow_name = k.workflow_name AND r.workflow_version = k.workflow_version
+                      AND r.status = k.status AND r.status NOT IN %1$s
+                    -- A limit that the planner does not know: if it expects fewer rows, it reads them all.
+                    ORDER BY r.workflow_name, r.workflow_version, r.status LIMIT (SELECT %2$d)) AS run
+                WHERE %3$s LIMIT %2$d
+                """.formatted(WorkflowRunStore.FINAL, MOST_EXAMINED + 1, MATCHES.formatted("k"))))
+                .params(parameters(filter))
+                .query(UUID.class)
+                .list();
+    }
+
+    private static Map<String, Object> parameters(Filter filter) {
+        WorkflowStatus status = filter.status;
+        return Map.of(
+                "name", text(filter.workflow),
+                "version", text(filter.version),
+                "status", text(status == null ? null : EnumText.underscored(status)));
+    }
+
+    private static SqlParameterValue text(@Nullable String value) {
+        return new SqlParameterValue(Types.VARCHAR, value);
+    }
+
+    /** Returns the newest of these runs before another one. */
+    private static Found page(List<UUID> ids, UUID before, int limit) {
+        List<UUID> older = ids.stream()
+                .filter(id -> compare(id, before) < 0)
+                .sorted((one, other) -> compare(other, one))
+                .toList();
+        return older.size() <= limit
+                ? new Found(older, ids.size(), null)
+                : new Found(older.subList(0, limit), ids.size(), older.get(limit - 1));
+    }
+
+    /** Compares ids as PostgreSQL does: without signs. */
+    private static int compare(UUID one, UUID other) {
+        int high = Long.compareUnsigned(one.getMostSignificantBits(), other.getMostSignificantBits());
+        return high != 0 ? high : Long.compareUnsigned(one.getLeastSignificantBits(), other.getLeastSignificantBits());
+    }
+
+    private record Row(UUID id, boolean matches) {}
+
+    private Found walk(Filter filter, UUID before, int limit, int most) {
+        var ids = new ArrayList<UUID>();
+        UUID last = before;
+        long examined = 0;
+        int chunk = filter.isEmpty() ? limit + 1 : CHUNK;
+        while (examined < most) {
+            List<Row> rows = next(filter, last, chunk);
+            for (int i = 0; i < rows.size(); i++) {
+                last = rows.get(i).id;
+                examined++;
+                if (rows.get(i).matches) {
+                    ids.add(last);
+                }
+                if (ids.size() == limit) {
+                    boolean ended = i == rows.size() - 1 && rows.size() < chunk;
+                    return new Found(ids, examined, ended ? null : last);
+                }
+            }
+            if (rows.size() < chunk) {
+                return new Found(ids, examined, null);
+            }
+        }
+        return new Found(ids, examined, last);
+    }
+
+    /** Returns the next runs, newest first; only those in flight if the filter selects such. */
+    private List<Row> next(Filter filter, UUID before, int chunk) {
+        return client.sql(schema.sql("""
+                SELECT r.id, %s FROM ~.forge_workflow_runs r WHERE r.id < :before %s ORDER BY r.id DESC LIMIT :chunk
+                """.formatted(
+                                MATCHES.formatted("r"),
+                                filter.isInFlight() ? "AND r.status NOT IN " + WorkflowRunStore.FINAL : "")))
+                .params(parameters(filter))
+                .param("before", before)
+                .param("chunk", chunk)
+                .query((row, n) -> new Row(row.getObject(1, UUID.class), row.getBoolean(2)))
+                .list();
+    }
+}
