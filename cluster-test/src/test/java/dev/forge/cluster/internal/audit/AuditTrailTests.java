@@ -27,6 +27,7 @@ import java.util.ArrayList;
 import dev.forge.cluster.job.JobLimits;
 import dev.forge.cluster.internal.node.NodeStore;
 import java.time.Duration;
+import org.springframework.transaction.support.TransactionTemplate;
 import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
@@ -85,6 +86,30 @@ class AuditTrailTests extends AuditFixture {
                 }));
         assertThat(texts()).containsExactly("job.cancel %s 1".formatted(job));
         assertThat(events()).hasSize(1);
+    }
+
+    @Test
+    void operation_that_is_rolled_back_to_a_savepoint_has_neither_entry_nor_event() {
+        UUID before = order();
+        UUID undone = order();
+        UUID kept = order();
+        TransactionTemplate outer = transaction(TransactionDefinition.ISOLATION_DEFAULT);
+        TransactionTemplate nested = transaction(TransactionDefinition.ISOLATION_DEFAULT);
+        nested.setPropagationBehavior(TransactionDefinition.PROPAGATION_NESTED);
+        outer.executeWithoutResult(all -> {
+            trail.as(ALICE, null, () -> jobs.cancel(before));
+            nested.executeWithoutResult(part -> {
+                trail.as(ALICE, null, () -> jobs.cancel(undone));
+                // Ends well, but inside of what is rolled back.
+                nested.executeWithoutResult(inner -> trail.as(ALICE, null, () -> jobs.cancel(kept)));
+                part.setRollbackOnly();
+            });
+            nested.executeWithoutResult(part -> trail.as(ALICE, null, () -> jobs.cancel(kept)));
+        });
+        assertThat(texts()).containsExactly("job.cancel %s 1".formatted(kept), "job.cancel %s 1".formatted(before));
+        assertThat(events())
+                .extracting(OperationAudited::target)
+                .containsExactly(before.toString(), kept.toString());
     }
 
     @Test
