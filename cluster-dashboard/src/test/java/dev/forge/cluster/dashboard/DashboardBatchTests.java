@@ -8,7 +8,6 @@ import dev.forge.cluster.job.JobBatch;
 import dev.forge.cluster.job.JobBatchOptions;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
-import java.time.Duration;
 import java.util.UUID;
 import org.junit.jupiter.api.Test;
 
@@ -21,7 +20,7 @@ class DashboardBatchTests extends DashboardPages {
                         const titles = [...document.querySelectorAll('main thead th')].map((each) => each.innerText.trim());
                         const row = [...document.querySelectorAll('main tbody tr')].find((each) => each.innerHTML.includes(arguments[0]));
                         return row.children[titles.indexOf(arguments[1])].innerText.trim();
-                        """, batch, title).asString();
+                        """, batch.toString(), title).asString();
     }
 
     /** Adds a batch with that many pending jobs that no node runs. */
@@ -61,9 +60,9 @@ class DashboardBatchTests extends DashboardPages {
         awaitStatus(job, JobStatus.FAILED);
         open("?page=batches&id=" + batch.id());
         browser.await("document.querySelector('main').innerText.includes('Took')");
-        jdbc.sql("UPDATE forge_jobs SET status = 'pending', finished_at = NULL, scheduled_at = now() + ?::interval WHERE id = ?")
-                .params(Duration.ofDays(1).toHours() + " hours", job)
-                .update();
+        jdbc.sql("""
+                        UPDATE forge_jobs SET status = 'pending', finished_at = NULL, scheduled_at = now() + interval '1 day' WHERE id = ?
+                        """).param(job).update();
         open("?page=batches&id=" + batch.id());
         browser.await("document.querySelector('h1 .badge').innerText === 'running'");
         assertThat(text()).doesNotContain("Took");
