@@ -265,7 +265,10 @@ public final class JobFilter {
         var text = new StringJoiner(", ");
         text.setEmptyValue("every job");
         add(text, "name", conditions.name);
-        add(text, "status", conditions.statuses.stream().map(status -> status.name().toLowerCase(Locale.ROOT)));
+        add(
+                text,
+                "status",
+                conditions.statuses.stream().map(status -> status.name().toLowerCase(Locale.ROOT)));
         conditions.tags.forEach(tag -> add(text, "tag", tag));
         add(text, "group", conditions.group);
         add(text, "batch", conditions.batch);
@@ -294,7 +297,8 @@ public final class JobFilter {
     }
 
     private static String quoted(String value) {
-        return !value.isEmpty() && value.chars().allMatch(c -> Character.isLetterOrDigit(c) || "-_.:@/+".indexOf(c) >= 0)
+        return !value.isEmpty()
+                        && value.chars().allMatch(c -> Character.isLetterOrDigit(c) || "-_.:@/+".indexOf(c) >= 0)
                 ? value
                 : "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'";
     }

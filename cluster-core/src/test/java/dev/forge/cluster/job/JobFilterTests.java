@@ -24,8 +24,9 @@ class JobFilterTests {
                         .withIds(List.of(new UUID(0, 1)))
                         .withMetadata("region", "eu")
                         .withCreatedFrom(Instant.parse("2026-11-18T10:00:00Z")))
-                .hasToString("status=failed or abandoned, tag=blue, tag=red, group='acme & co',"
-                        + " ids=00000000-0000-0000-0000-000000000001, metadata.region=eu, createdFrom=2026-11-18T10:00:00Z");
+                .hasToString(
+                        "status=failed or abandoned, tag=blue, tag=red, group='acme & co',"
+                                + " ids=00000000-0000-0000-0000-000000000001, metadata.region=eu, createdFrom=2026-11-18T10:00:00Z");
     }
 
     @Test

@@ -512,7 +512,8 @@ public final class DefaultJobs implements Jobs {
         Arguments.required("Jobs.limit", "limits", allowed);
         requireLimitable("Jobs.limit", name);
         String handler = handlerName(name);
-        audited.record(new Operation("limit.change", handler, LimitText.of(allowed)), () -> limits.override(handler, allowed));
+        audited.record(
+                new Operation("limit.change", handler, LimitText.of(allowed)), () -> limits.override(handler, allowed));
         announceLimits();
     }
 

@@ -171,8 +171,7 @@ final class JobExplainer {
         }
         if (state.isFull()) {
             return new JobExplanation(
-                    Reason.NAME_FULL,
-                    full(state.concurrency(), "named '%s'".formatted(name), holders(names, null)));
+                    Reason.NAME_FULL, full(state.concurrency(), "named '%s'".formatted(name), holders(names, null)));
         }
         Instant startableAt = state.startableAt();
         return startableAt == null
@@ -204,7 +203,8 @@ final class JobExplainer {
                 : batches.find(obstacles.waitsFor()).orElse(null);
         if (batch != null) {
             return new JobExplanation(
-                    Reason.WAITING_FOR_BATCH, "It waits for batch %s, %s".formatted(batch.id(), state(batch, job.id())));
+                    Reason.WAITING_FOR_BATCH,
+                    "It waits for batch %s, %s".formatted(batch.id(), state(batch, job.id())));
         }
         if (job.id().equals(obstacles.waitsFor())) {
             return new JobExplanation(

@@ -212,20 +212,12 @@ public final class NodeStore {
     public boolean requestDrain(UUID id, Audit audit) {
         return audit.on(source)
                         .record(
-                                new Operation("node.drain", id, nameOf(id)),
+                                new Operation("node.drain", id, nameOf(id).orElse(null)),
                                 () -> jdbc.sql(schema.sql("""
                                 UPDATE ~.forge_nodes SET status = 'draining' WHERE id = ? AND status IN ('joining', 'active', 'stale')
                                 """)).param(id).update() == 1)
                 // It may drain already.
                 || drain(id);
-    }
-
-    private @Nullable String nameOf(UUID id) {
-        return jdbc.sql(schema.sql("SELECT name FROM ~.forge_nodes WHERE id = ?"))
-                .param(id)
-                .query(String.class)
-                .optional()
-                .orElse(null);
     }
 
     /** Marks a node as draining; returns false if it is not alive. */

@@ -105,7 +105,9 @@ final class JobAttention {
     }
 
     private static String text(JobCount count, String one, String many) {
-        return count.exact() ? PlainText.count(count.jobs(), one, many) : "more than %d %s".formatted(count.jobs(), many);
+        return count.exact()
+                ? PlainText.count(count.jobs(), one, many)
+                : "more than %d %s".formatted(count.jobs(), many);
     }
 
     private void findOverdue(

@@ -34,10 +34,7 @@ final class NodeAttention {
                     Kind.DRAINING_NODE,
                     node.name(),
                     "Node %s (%s): it has been draining for %s and takes no new work."
-                            .formatted(
-                                    Names.printable(node.name()),
-                                    node.id(),
-                                    PlainText.duration(node.since())),
+                            .formatted(Names.printable(node.name()), node.id(), PlainText.duration(node.since())),
                     "Stop or restart its process; a node that has drained does not start work again.");
         }
     }

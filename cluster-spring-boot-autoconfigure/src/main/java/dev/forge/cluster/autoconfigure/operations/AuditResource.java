@@ -67,7 +67,9 @@ final class AuditResource implements Resource {
             filter = filter.withAction(action);
         }
         String target = request.text("target");
-        if (target != null && target.indexOf(CONDITION) >= 0 && !request.caller().seesValues()) {
+        if (target != null
+                && target.indexOf(CONDITION) >= 0
+                && !request.caller().seesValues()) {
             // Otherwise a search would tell whether a hidden value has been guessed.
             throw new HiddenValuesException(List.of("target"));
         }

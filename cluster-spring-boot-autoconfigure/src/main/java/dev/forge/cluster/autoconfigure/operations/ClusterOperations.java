@@ -110,8 +110,8 @@ public final class ClusterOperations {
     private static @Nullable String reason(OperationRequest request, String state) {
         String reason = request.text(REASON);
         if (reason != null && reason.length() > LONGEST_REASON) {
-            throw new InvalidOperationException(
-                    "Parameter 'reason' has %d characters; at most %d are possible".formatted(reason.length(), LONGEST_REASON));
+            throw new InvalidOperationException("Parameter 'reason' has %d characters; at most %d are possible"
+                    .formatted(reason.length(), LONGEST_REASON));
         }
         boolean given = reason != null && !reason.isBlank();
         if (!given && DESTRUCTIVE.contains(state) && !request.flag("preview")) {

@@ -86,7 +86,8 @@ final class CronsResource implements Resource {
             return null;
         }
         if (slots < 1 || slots > MOST_RECENT) {
-            throw new InvalidOperationException("Parameter 'recent' (%d) must be between 1 and %d".formatted(slots, MOST_RECENT));
+            throw new InvalidOperationException(
+                    "Parameter 'recent' (%d) must be between 1 and %d".formatted(slots, MOST_RECENT));
         }
         return crons.latestRuns(page.stream().map(CronInfo::name).toList(), slots);
     }

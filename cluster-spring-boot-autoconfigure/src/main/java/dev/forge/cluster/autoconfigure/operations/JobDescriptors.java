@@ -93,9 +93,7 @@ final class JobDescriptors {
                 shown.json("result", job.result()),
                 shown.value("error", job.lastError()),
                 attempts(job.attemptHistory(), nodes, shown),
-                new ExplanationDescriptor(
-                        explanation.reason(),
-                        explained(explanation, job, uniqueKey, group, shown)));
+                new ExplanationDescriptor(explanation.reason(), explained(explanation, job, uniqueKey, group, shown)));
     }
 
     /** Returns the text with what is shown of the unique key, the group and the signal that it names. */

@@ -74,7 +74,8 @@ record JobQuery(OperationRequest request) {
         }
         int end = metadata.indexOf('=');
         if (end < 1) {
-            throw new InvalidOperationException("Parameter 'metadata' ('%s') must have the form key=value".formatted(metadata));
+            throw new InvalidOperationException(
+                    "Parameter 'metadata' ('%s') must have the form key=value".formatted(metadata));
         }
         return filter.withMetadata(metadata.substring(0, end), metadata.substring(end + 1));
     }
@@ -93,7 +94,8 @@ record JobQuery(OperationRequest request) {
     private static Stream<String> words(String parameter, String list) {
         return Stream.of(list.split(",", -1)).map(String::strip).peek(word -> {
             if (word.isEmpty()) {
-                throw new InvalidOperationException("Parameter '%s' ('%s') contains an empty word".formatted(parameter, list));
+                throw new InvalidOperationException(
+                        "Parameter '%s' ('%s') contains an empty word".formatted(parameter, list));
             }
         });
     }

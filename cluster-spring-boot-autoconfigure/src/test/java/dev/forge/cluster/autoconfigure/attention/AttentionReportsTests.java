@@ -132,7 +132,8 @@ class AttentionReportsTests {
             assertThat(item.severity()).isEqualTo(Severity.CRITICAL);
             assertThat(item.target()).isEqualTo("mail");
             assertThat(item.text())
-                    .contains("00000000-0000-0000-0000-000000000001", "has been due for 2 h", "with 1 other.", "Reason: ")
+                    .contains(
+                            "00000000-0000-0000-0000-000000000001", "has been due for 2 h", "with 1 other.", "Reason: ")
                     .doesNotContain("gpu");
         });
     }

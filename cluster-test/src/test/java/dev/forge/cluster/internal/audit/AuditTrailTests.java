@@ -15,19 +15,18 @@ import dev.forge.cluster.audit.AuditFilter;
 import dev.forge.cluster.audit.AuditSource;
 import dev.forge.cluster.audit.OperationAudited;
 import dev.forge.cluster.audit.Operator;
+import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.job.BulkOptions;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobFilter;
+import dev.forge.cluster.job.JobLimits;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.WorkflowStatus;
-import java.util.ArrayList;
-import dev.forge.cluster.job.JobLimits;
-import dev.forge.cluster.internal.node.NodeStore;
 import java.time.Duration;
-import org.springframework.transaction.support.TransactionTemplate;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
@@ -41,6 +40,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.slf4j.LoggerFactory;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.support.TransactionTemplate;
 
 /** Transactions, operators, texts and reports of the audit trail. */
 @ClusterPostgres
@@ -107,9 +107,7 @@ class AuditTrailTests extends AuditFixture {
             nested.executeWithoutResult(part -> trail.as(ALICE, null, () -> jobs.cancel(kept)));
         });
         assertThat(texts()).containsExactly("job.cancel %s 1".formatted(kept), "job.cancel %s 1".formatted(before));
-        assertThat(events())
-                .extracting(OperationAudited::target)
-                .containsExactly(before.toString(), kept.toString());
+        assertThat(events()).extracting(OperationAudited::target).containsExactly(before.toString(), kept.toString());
     }
 
     @Test
@@ -181,11 +179,12 @@ class AuditTrailTests extends AuditFixture {
         UUID other = cluster.insertNode("other", null, "1 hour", "1 hour");
         var nodes = new NodeStore(cluster.schema, one.member().control().shared());
         trail.as(
-                ALICE, null, () -> nodes.requestDrain(other, one.member().node().resources().audit()));
+                ALICE,
+                null,
+                () -> nodes.requestDrain(other, one.member().node().resources().audit()));
         assertThat(entries())
                 .extracting(AuditEntry::detail)
-                .containsExactly(
-                        "other", "no limits", "group rate 10 per 1 min", "concurrency 3, group concurrency 2");
+                .containsExactly("other", "no limits", "group rate 10 per 1 min", "concurrency 3, group concurrency 2");
     }
 
     @Test

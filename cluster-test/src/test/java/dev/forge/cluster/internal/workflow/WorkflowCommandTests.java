@@ -172,13 +172,19 @@ class WorkflowCommandTests {
         assertThat(one.workflows().search("waits", null, null, null, 2).runs())
                 .extracting(WorkflowInfo::id)
                 .isEqualTo(newestFirst.subList(0, 2));
-        assertThat(one.workflows().search("waits", null, null, newestFirst.get(1), 2).runs())
+        assertThat(one.workflows()
+                        .search("waits", null, null, newestFirst.get(1), 2)
+                        .runs())
                 .extracting(WorkflowInfo::id)
                 .isEqualTo(newestFirst.subList(2, 4));
-        assertThat(one.workflows().search(null, null, null, newestFirst.get(3), 1_000).runs())
+        assertThat(one.workflows()
+                        .search(null, null, null, newestFirst.get(3), 1_000)
+                        .runs())
                 .extracting(WorkflowInfo::id)
                 .isEqualTo(newestFirst.subList(4, 5));
-        assertThat(one.workflows().search(null, null, null, newestFirst.get(4), 2).runs())
+        assertThat(one.workflows()
+                        .search(null, null, null, newestFirst.get(4), 2)
+                        .runs())
                 .isEmpty();
     }
 

@@ -76,19 +76,15 @@ public final class WorkflowJobs implements OwnedJobs {
 
     private static Optional<JobExplanation> explain(WorkflowReports.Wait run) {
         return switch (run.status()) {
-            case BLOCKED_MISSING_VERSION -> Optional.of(blocked("no live node has the version %s of the workflow %s"
-                    .formatted(
-                            Names.printable(run.version().version()),
-                            Names.printable(run.version().workflow()))));
+            case BLOCKED_MISSING_VERSION ->
+                Optional.of(blocked("no live node has the version %s of the workflow %s"
+                        .formatted(
+                                Names.printable(run.version().version()),
+                                Names.printable(run.version().workflow()))));
             case BLOCKED_SIGNATURE_MISMATCH -> Optional.of(blocked("its method does not match its recorded history"));
             case WAITING -> Optional.ofNullable(run.signal()).map(signal -> waiting(signal, run.until()));
-            case RUNNING,
-                    COMPENSATING,
-                    COMPLETED,
-                    COMPENSATED,
-                    FAILED,
-                    RETIRED_UNRESUMABLE,
-                    CANCELLED_BY_OPERATOR -> Optional.empty();
+            case RUNNING, COMPENSATING, COMPLETED, COMPENSATED, FAILED, RETIRED_UNRESUMABLE, CANCELLED_BY_OPERATOR ->
+                Optional.empty();
         };
     }
 
@@ -101,7 +97,9 @@ public final class WorkflowJobs implements OwnedJobs {
         return new JobExplanation(
                 Reason.WAITING_FOR_SIGNAL,
                 "Its run waits for signal '%s'%s."
-                        .formatted(signal, until == null ? "" : ", until %s at the latest".formatted(PlainText.time(until))),
+                        .formatted(
+                                signal,
+                                until == null ? "" : ", until %s at the latest".formatted(PlainText.time(until))),
                 signal);
     }
 }

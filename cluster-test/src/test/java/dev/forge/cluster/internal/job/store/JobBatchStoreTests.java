@@ -191,19 +191,22 @@ class JobBatchStoreTests extends JobStoreFixture {
         add(large, 600);
         add(large, 600);
         add(small, 1_000);
-        assertThat(batchReports.list(null, 10)).satisfiesExactlyInAnyOrder(
-                info -> {
-                    assertThat(info.id()).isEqualTo(large.id());
-                    assertThat(info.exact()).isFalse();
-                    assertThat(info.completed()).isNull();
-                    assertThat(info.remaining()).isEqualTo(1_000);
-                    assertThat(info.total()).isEqualTo(1_200);
-                },
-                info -> {
-                    assertThat(info.id()).isEqualTo(small.id());
-                    assertThat(info.exact()).as("no more than are counted").isTrue();
-                    assertThat(info.completed()).isZero();
-                });
+        assertThat(batchReports.list(null, 10))
+                .satisfiesExactlyInAnyOrder(
+                        info -> {
+                            assertThat(info.id()).isEqualTo(large.id());
+                            assertThat(info.exact()).isFalse();
+                            assertThat(info.completed()).isNull();
+                            assertThat(info.remaining()).isEqualTo(1_000);
+                            assertThat(info.total()).isEqualTo(1_200);
+                        },
+                        info -> {
+                            assertThat(info.id()).isEqualTo(small.id());
+                            assertThat(info.exact())
+                                    .as("no more than are counted")
+                                    .isTrue();
+                            assertThat(info.completed()).isZero();
+                        });
         assertThat(info(large).exact()).isTrue();
         assertThat(info(large).completed()).isZero();
         assertThat(info(large).remaining()).isEqualTo(1_200);
