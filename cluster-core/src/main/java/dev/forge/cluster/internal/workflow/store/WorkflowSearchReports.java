@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Types;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
@@ -30,6 +31,11 @@ final class WorkflowSearchReports {
             AND (:status::text IS NULL OR %1$s.status = :status)""";
 
     private static final UUID LAST = new UUID(-1, -1);
+
+    /** The order of PostgreSQL, which knows no negative ids. */
+    private static final Comparator<UUID> OLDEST_FIRST = Comparator.comparing(
+                    UUID::getMostSignificantBits, Long::compareUnsigned)
+            .thenComparing(UUID::getLeastSignificantBits, Long::compareUnsigned);
 
     private final Schema schema;
     private final JdbcClient client;
@@ -126,18 +132,12 @@ final class WorkflowSearchReports {
     /** Returns the newest of these runs before another one. */
     private static Found page(List<UUID> ids, UUID before, int limit) {
         List<UUID> older = ids.stream()
-                .filter(id -> compare(id, before) < 0)
-                .sorted((one, other) -> compare(other, one))
+                .filter(id -> OLDEST_FIRST.compare(id, before) < 0)
+                .sorted(OLDEST_FIRST.reversed())
                 .toList();
         return older.size() <= limit
                 ? new Found(older, ids.size(), null)
                 : new Found(older.subList(0, limit), ids.size(), older.get(limit - 1));
-    }
-
-    /** Compares ids as PostgreSQL does: without signs. */
-    private static int compare(UUID one, UUID other) {
-        int high = Long.compareUnsigned(one.getMostSignificantBits(), other.getMostSignificantBits());
-        return high != 0 ? high : Long.compareUnsigned(one.getLeastSignificantBits(), other.getLeastSignificantBits());
     }
 
     private record Row(UUID id, boolean matches) {}
