@@ -52,7 +52,8 @@ public record JobHistory(@Nullable String name, Duration step, List<Point> point
     }
 
     /**
-     * Percentiles of times, off by less than a fifth.
+     * Percentiles of times. Each is off by less than a fifth of the exact one, whatever the times are; a percentile below a
+     * millisecond is given as half of one, and one above 24 days as 24 days.
      *
      * @param p50 half of the times are not longer
      * @param p95 nineteen of twenty times are not longer

@@ -4,6 +4,7 @@ package dev.forge.cluster.autoconfigure.operations;
 
 import com.fasterxml.jackson.annotation.JsonInclude;
 import dev.forge.cluster.job.JobHistory;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -42,7 +43,7 @@ public record HistoryDescriptor(@Nullable String name, long stepSeconds, List<Po
             @Nullable BacklogDescriptor backlog) {}
 
     /**
-     * Percentiles of times, off by less than a fifth.
+     * Percentiles of times, off by less than a fifth and rounded to milliseconds.
      *
      * @param p50Millis half of the times are not longer
      * @param p95Millis nineteen of twenty times are not longer
@@ -50,9 +51,12 @@ public record HistoryDescriptor(@Nullable String name, long stepSeconds, List<Po
     public record TimesDescriptor(long p50Millis, long p95Millis) {
 
         static @Nullable TimesDescriptor of(JobHistory.@Nullable Times times) {
-            return times == null
-                    ? null
-                    : new TimesDescriptor(times.p50().toMillis(), times.p95().toMillis());
+            return times == null ? null : new TimesDescriptor(millis(times.p50()), millis(times.p95()));
+        }
+
+        // Half a millisecond, which stands for all shorter times, becomes zero.
+        private static long millis(Duration time) {
+            return time.plusNanos(499_999).toMillis();
         }
     }
 

@@ -171,8 +171,8 @@ public final class JobHistoryReports {
     }
 
     private static @Nullable Times times(long[] buckets) {
-        Duration p50 = TimeHistogram.percentile(buckets, 0.5);
-        Duration p95 = TimeHistogram.percentile(buckets, 0.95);
+        Duration p50 = TimeHistogram.percentile(buckets, 50);
+        Duration p95 = TimeHistogram.percentile(buckets, 95);
         return p50 == null || p95 == null ? null : new Times(p50, p95);
     }
 

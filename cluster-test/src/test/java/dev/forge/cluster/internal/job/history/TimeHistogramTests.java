@@ -7,10 +7,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Random;
+import java.util.function.LongSupplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** The histogram of times. */
 class TimeHistogramTests {
@@ -34,23 +35,109 @@ class TimeHistogramTests {
         assertThat(TimeHistogram.bucket(nanos)).isEqualTo(bucket);
     }
 
+    /** Distributions of times between a millisecond and 24 days. */
+    private enum Times {
+        ALIKE {
+            @Override
+            LongSupplier from(Random random) {
+                long time = anyTime(random);
+                return () -> time;
+            }
+        },
+        NEARLY_ALIKE {
+            @Override
+            LongSupplier from(Random random) {
+                long time = Math.max(MILLI + 1_000, anyTime(random));
+                return () -> time + random.nextInt(2_000) - 1_000;
+            }
+        },
+        EVEN {
+            @Override
+            LongSupplier from(Random random) {
+                long longest = Math.max(2 * MILLI, anyTime(random));
+                return () -> random.nextLong(MILLI, longest);
+            }
+        },
+        EVEN_ON_A_LOGARITHMIC_SCALE {
+            @Override
+            LongSupplier from(Random random) {
+                return () -> anyTime(random);
+            }
+        },
+        TWO_PEAKS {
+            @Override
+            LongSupplier from(Random random) {
+                long one = anyTime(random);
+                long other = anyTime(random);
+                double share = random.nextDouble();
+                return () -> random.nextDouble() < share ? one : other;
+            }
+        },
+        AT_ENDS_OF_BUCKETS {
+            @Override
+            LongSupplier from(Random random) {
+                int bucket = 1 + random.nextInt(TimeHistogram.BUCKETS - 3);
+                return () -> {
+                    long end = (long) Math.ceil(MILLI * Math.pow(2, (bucket + random.nextInt(2)) / 2.0));
+                    return end - random.nextInt(2);
+                };
+            }
+        };
+
+        private static final long MILLI = 1_000_000;
+
+        abstract LongSupplier from(Random random);
+
+        private static long anyTime(Random random) {
+            return (long) (MILLI * Math.pow(2, 30.9 * random.nextDouble()));
+        }
+    }
+
     @ParameterizedTest
-    @ValueSource(doubles = {0.5, 0.95, 1})
-    void percentile_is_off_by_less_than_a_fifth(double share) {
+    @EnumSource
+    void percentile_is_off_by_less_than_a_fifth(Times distribution) {
         var random = new Random(42);
-        long[] nanos = random.longs(2_000, 1_000_000, 5_000_000_000L).toArray();
+        for (int round = 0; round < 500; round++) {
+            LongSupplier times = distribution.from(random);
+            long[] nanos = new long[1 + random.nextInt(300)];
+            Arrays.setAll(nanos, i -> times.getAsLong());
+            long[] counts = new long[TimeHistogram.BUCKETS];
+            Arrays.stream(nanos).forEach(time -> counts[TimeHistogram.bucket(time)]++);
+            Arrays.sort(nanos);
+            for (int percent : new int[] {1, 50, 95, 100}) {
+                double exact = nanos[(percent * nanos.length + 99) / 100 - 1];
+                Duration percentile = TimeHistogram.percentile(counts, percent);
+                assertThat(percentile).isNotNull();
+                assertThat(percentile.toNanos() / exact)
+                        .as(
+                                "round %d: p%d of %d times is %s, exactly %s",
+                                round, percent, nanos.length, percentile, exact)
+                        .isBetween(0.8, 1.2);
+                assertThat(TimeHistogram.bucket(percentile.toNanos())).isEqualTo(TimeHistogram.bucket((long) exact));
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"20, 19.484", "536, 623.487"})
+    void times_that_are_all_alike_have_one_percentile(long seconds, double shown) {
         long[] counts = new long[TimeHistogram.BUCKETS];
-        Arrays.stream(nanos).forEach(time -> counts[TimeHistogram.bucket(time)]++);
-        Arrays.sort(nanos);
-        double exact = nanos[(int) Math.ceil(share * nanos.length) - 1];
-        Duration percentile = TimeHistogram.percentile(counts, share);
-        assertThat(percentile).isNotNull();
-        assertThat(percentile.toNanos()).isBetween((long) (exact / 1.2), (long) (exact * 1.2));
+        counts[TimeHistogram.bucket(Duration.ofSeconds(seconds).toNanos())] = 1_000;
+        Duration p95 = TimeHistogram.percentile(counts, 95);
+        assertThat(p95).isNotNull().isEqualTo(TimeHistogram.percentile(counts, 1));
+        assertThat(p95.toMillis()).isEqualTo(Math.round(shown * 1_000));
+    }
+
+    @Test
+    void percentile_of_times_below_a_millisecond_is_half_of_one() {
+        long[] counts = new long[TimeHistogram.BUCKETS];
+        counts[0] = 7;
+        assertThat(TimeHistogram.percentile(counts, 50)).isEqualTo(Duration.ofNanos(500_000));
     }
 
     @Test
     void empty_histogram_has_no_percentile() {
-        assertThat(TimeHistogram.percentile(new long[TimeHistogram.BUCKETS], 0.5))
+        assertThat(TimeHistogram.percentile(new long[TimeHistogram.BUCKETS], 50))
                 .isNull();
     }
 
@@ -58,6 +145,6 @@ class TimeHistogramTests {
     void percentile_of_the_longest_times_is_the_beginning_of_their_bucket() {
         long[] counts = new long[TimeHistogram.BUCKETS];
         counts[TimeHistogram.BUCKETS - 1] = 3;
-        assertThat(TimeHistogram.percentile(counts, 0.95)).isEqualTo(Duration.ofMillis(1L << 31));
+        assertThat(TimeHistogram.percentile(counts, 95)).isEqualTo(Duration.ofMillis(1L << 31));
     }
 }
