@@ -279,7 +279,13 @@ public final class DaemonEngine implements NodeComponent {
         write();
         if (candidacy.isOpen() && node.nanos() - nextView >= 0) {
             nextView = node.nanos() + node.pace().stretched(timing.viewInterval).toNanos();
-            applyView(self);
+            try {
+                applyView(self);
+            } catch (RuntimeException e) {
+                // Still due: a pass without it would look like a success.
+                nextView = node.nanos();
+                throw e;
+            }
         }
     }
 

@@ -16,7 +16,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The connection that a caller of {@link ControlConnections} gets: closing it returns the physical one. Its statements tell when
- * the session is read-only, and end in time behind a transaction pooler.
+ * the session is read-only, count as {@linkplain DatabaseAnswers answers} if they succeed, and end in time behind a transaction
+ * pooler.
  */
 final class LentConnection {
 
@@ -64,7 +65,7 @@ final class LentConnection {
         return statement;
     }
 
-    /** Returns the statement as a proxy that records failures of a read-only session. */
+    /** Returns the statement as a proxy that records answers, and failures of a read-only session. */
     private static Object watched(Statement statement, Class<?> type, PhysicalConnection physical) {
         Class<?> shown = type == CallableStatement.class || type == PreparedStatement.class ? type : Statement.class;
         return Proxy.newProxyInstance(
@@ -75,7 +76,11 @@ final class LentConnection {
                     case "hashCode" -> System.identityHashCode(proxy);
                     default -> {
                         try {
-                            yield invoke(statement, method, arguments);
+                            Object result = invoke(statement, method, arguments);
+                            if (method.getName().startsWith("execute")) {
+                                DatabaseAnswers.received();
+                            }
+                            yield result;
                         } catch (SQLException e) {
                             if (ServerFailure.isReadOnly(e)) {
                                 physical.foundReadOnly();

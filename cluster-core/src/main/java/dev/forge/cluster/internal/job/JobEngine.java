@@ -496,6 +496,11 @@ public final class JobEngine implements NodeComponent {
         }
 
         @Override
+        public boolean hasContactSince(long nanos) {
+            return node.hasContactSince(nanos);
+        }
+
+        @Override
         public String nodeName() {
             return node.identity().name();
         }

@@ -53,6 +53,7 @@ final class Membership {
     private volatile @Nullable UUID id;
     private volatile NodeIdentity identity;
     private volatile long lastContact;
+    private volatile long lastAnswered;
     private volatile long lastBeat;
     private volatile Duration trustedFor = Duration.ZERO;
     private volatile Runnable writableAgain = () -> {};
@@ -128,7 +129,7 @@ final class Membership {
                 case REGISTERED -> {
                     correctLivenessKey(node);
                     id = joining;
-                    contact();
+                    contact(pace.nanos());
                     recorded(pace.nanos());
                     return;
                 }
@@ -256,7 +257,7 @@ final class Membership {
         HeartbeatResult result = send(beating);
         schedule.answered(hasSession());
         if (result != HeartbeatResult.DECLARED_DEAD) {
-            contact();
+            contact(sent);
             recorded(sent);
         }
         return result;
@@ -324,9 +325,19 @@ final class Membership {
 
     // Contact -------------------------------------------------------------------------------------------------
 
-    /** Records that the database has responded. */
-    void contact() {
+    /**
+     * Records that the database has responded.
+     *
+     * @param sent when the statement was sent
+     */
+    void contact(long sent) {
         lastContact = pace.nanos();
+        lastAnswered = sent;
+    }
+
+    /** Returns whether the database has responded to a statement that was sent after that time. */
+    boolean hasContactSince(long nanos) {
+        return lastAnswered - nanos > 0;
     }
 
     Duration sinceLastContact() {

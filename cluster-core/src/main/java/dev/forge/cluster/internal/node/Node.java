@@ -279,6 +279,14 @@ public final class Node implements Candidate {
         return membership.sinceLastContact();
     }
 
+    /**
+     * Returns whether the database has recorded a heartbeat that was sent after a time of {@link #nanos()}, or answered a look at the
+     * other nodes. Looks do not count while heartbeats fail.
+     */
+    public boolean hasContactSince(long nanos) {
+        return membership.hasContactSince(nanos);
+    }
+
     /** Returns whether the last heartbeat failed because the database, or the session of this node, is read-only. */
     public boolean isReadOnly() {
         return membership.isReadOnly();

@@ -14,12 +14,11 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import java.util.stream.Stream;
-import org.springframework.scheduling.TaskScheduler;
 
 /** The components of a node, in the order of their registration, and the loops that run on it. */
 final class NodeComponents {
 
-    private final TaskScheduler scheduler;
+    private final Loop.Environment environment;
     private final LongSupplier nanos;
     private final DeferredInterrupts interrupts;
     private final Consumer<Runnable> runner;
@@ -33,13 +32,12 @@ final class NodeComponents {
      * @param mayCleanUp whether this node leads the role log_compactor
      */
     NodeComponents(
-            TaskScheduler scheduler,
-            LongSupplier nanos,
+            Loop.Environment environment,
             DeferredInterrupts interrupts,
             Consumer<Runnable> runner,
             BooleanSupplier mayCleanUp) {
-        this.scheduler = scheduler;
-        this.nanos = nanos;
+        this.environment = environment;
+        this.nanos = environment.nanos();
         this.interrupts = interrupts;
         this.runner = runner;
         this.mayCleanUp = mayCleanUp;
@@ -58,7 +56,7 @@ final class NodeComponents {
             }
         };
         var loop = new Loop(
-                declared.name(), declared.pause(), () -> runner.accept(pass), scheduler, nanos, declared.patience());
+                declared.name(), declared.pause(), () -> runner.accept(pass), environment, declared.patience());
         declared.runBy(loop);
         loops.add(loop);
         if (declared.isCleanUp()) {

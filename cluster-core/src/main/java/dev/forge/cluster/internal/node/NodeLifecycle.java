@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.node.Node.Resources;
 import dev.forge.cluster.internal.node.Node.State;
 import dev.forge.cluster.internal.node.NodeStore.HeartbeatResult;
 import dev.forge.cluster.internal.node.ObservationStore.ObservedNode;
+import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.Pace;
 import dev.forge.cluster.leader.Leadership;
@@ -83,8 +84,7 @@ final class NodeLifecycle {
         this.events = environment.events;
         this.elector = elector;
         this.components = new NodeComponents(
-                environment.scheduler,
-                pace::nanos,
+                new Loop.Environment(environment.scheduler, pace::nanos, this::hasContactSince),
                 interrupts,
                 this::runPass,
                 () -> elector.isLeader(Leadership.LOG_COMPACTOR));
@@ -302,12 +302,13 @@ final class NodeLifecycle {
             return;
         }
         Observer.View former = view;
+        long sent = pace.nanos();
         Observer.View seen = observer.pass(self);
         HeartbeatSchedule schedule = membership.schedule();
         // A look proves that the database can be read. Other nodes count heartbeats: while these fail, there is no
         // contact.
         if (!schedule.isUnanswered()) {
-            membership.contact();
+            membership.contact(sent);
         }
         if (schedule.isTooSlowForWork() && holdsSomething()) {
             heartbeat.wake();
@@ -369,6 +370,11 @@ final class NodeLifecycle {
 
     Observer observer() {
         return observer;
+    }
+
+    // The loops are created before the membership, which uses them.
+    private boolean hasContactSince(long nanos) {
+        return membership.hasContactSince(nanos);
     }
 
     Membership membership() {

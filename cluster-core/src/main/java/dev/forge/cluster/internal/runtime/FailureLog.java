@@ -7,18 +7,33 @@ import org.slf4j.Logger;
 
 /**
  * Logs a failure that repeats once when it begins and once when it is over, so that an outage does not fill the log. Failures
- * in between are logged at DEBUG. Used by one thread at a time.
+ * in between are logged at DEBUG. A {@link FailureRow} decides when it is over. Used by one thread at a time.
  */
 public final class FailureLog {
 
     private final Logger log;
     private final String subject;
-    private int failures;
+    private final FailureRow row;
+
+    /**
+     * Creates a log in which every success ends a row of failures.
+     *
+     * @param subject what fails, with which each line begins
+     */
+    public FailureLog(Logger log, String subject) {
+        this(log, subject, new FailureRow(() -> 0, since -> true));
+    }
 
     /** @param subject what fails, with which each line begins */
-    public FailureLog(Logger log, String subject) {
+    FailureLog(Logger log, String subject, FailureRow row) {
         this.log = log;
         this.subject = subject;
+        this.row = row;
+    }
+
+    /** Called before each try, on its thread. */
+    void begin() {
+        row.begin();
     }
 
     /**
@@ -27,7 +42,8 @@ public final class FailureLog {
      * @param consequence what follows from it
      */
     public void failed(String consequence, Throwable failure) {
-        if (failures++ > 0) {
+        int failures = row.failed();
+        if (failures > 1) {
             log.debug("{}: failed {} times in a row", subject, failures, failure);
         } else if (ServerFailure.caused(failure)) {
             log.warn("{}: {}: {}", subject, consequence, ServerFailure.brief(failure));
@@ -36,11 +52,11 @@ public final class FailureLog {
         }
     }
 
-    /** Records a success, which ends a row of failures. */
+    /** Records the end of a try without a failure, which may end a row of failures. */
     public void succeeded() {
+        int failures = row.succeeded();
         if (failures > 0) {
-            log.info("{}: works again after {} failures", subject, failures);
-            failures = 0;
+            log.info("{}: works again after {}", subject, FailureRow.text(failures));
         }
     }
 }

@@ -7,6 +7,7 @@ import java.time.Duration;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.LongPredicate;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -15,7 +16,8 @@ import org.springframework.scheduling.TaskScheduler;
 
 /**
  * Runs a pass again and again, one at a time, with a pause that may change from pass to pass. A pass that throws is logged and
- * retried after the pause. A loop ends only when it is stopped, even if the computation of the pause throws.
+ * retried after the pause; the end of such a row of failures is logged when the database is proven to answer again, not by a pass
+ * that had nothing to do. A loop ends only when it is stopped, even if the computation of the pause throws.
  */
 public final class Loop {
 
@@ -44,25 +46,29 @@ public final class Loop {
     private Duration lastPause = Duration.ZERO;
     private @Nullable ScheduledFuture<?> next;
 
-    public Loop(String name, Supplier<Duration> pause, Runnable pass, TaskScheduler scheduler, LongSupplier nanos) {
-        this(name, pause, pass, scheduler, nanos, PASS_PATIENCE);
+    /**
+     * What loops run with.
+     *
+     * @param scheduler runs the passes
+     * @param nanos a monotonic clock
+     * @param contactSince whether the database has answered something that this node has sent after a time of that clock
+     */
+    public record Environment(TaskScheduler scheduler, LongSupplier nanos, LongPredicate contactSince) {}
+
+    public Loop(String name, Supplier<Duration> pause, Runnable pass, Environment environment) {
+        this(name, pause, pass, environment, PASS_PATIENCE);
     }
 
     /** @param patience how long a pass may take before the loop counts as stuck */
-    public Loop(
-            String name,
-            Supplier<Duration> pause,
-            Runnable pass,
-            TaskScheduler scheduler,
-            LongSupplier nanos,
-            Duration patience) {
+    public Loop(String name, Supplier<Duration> pause, Runnable pass, Environment environment, Duration patience) {
         this.patience = patience;
         this.name = name;
-        this.failures = new FailureLog(log, "Loop " + name);
+        this.failures =
+                new FailureLog(log, "Loop " + name, new FailureRow(environment.nanos, environment.contactSince));
         this.pause = pause;
         this.pass = pass;
-        this.scheduler = scheduler;
-        this.nanos = nanos;
+        this.scheduler = environment.scheduler;
+        this.nanos = environment.nanos;
     }
 
     /** Starts the loop; the first pass follows after one pause. */
@@ -115,6 +121,7 @@ public final class Loop {
             }
             passing = true;
             woken = false;
+            failures.begin();
         } finally {
             lock.unlock();
         }

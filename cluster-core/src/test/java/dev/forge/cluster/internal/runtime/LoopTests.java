@@ -38,7 +38,11 @@ class LoopTests {
     }
 
     private Loop loop(Duration pause, Runnable pass) {
-        return new Loop("test", () -> pause, pass, scheduler, nanos::get);
+        return new Loop("test", () -> pause, pass, environment());
+    }
+
+    private Loop.Environment environment() {
+        return new Loop.Environment(scheduler, nanos::get, since -> true);
     }
 
     @Test
@@ -63,8 +67,7 @@ class LoopTests {
                     return Duration.ofMillis(1);
                 },
                 passes::incrementAndGet,
-                scheduler,
-                nanos::get);
+                environment());
         loop.start();
         await().atMost(PATIENCE).until(() -> passes.get() >= 3);
         assertThat(loop.stop(PATIENCE)).isTrue();

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.forge.cluster.internal.runtime.FailureRow;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
@@ -72,6 +73,22 @@ class ControlConnectionsTests {
         assertThatExceptionOfType(RuntimeException.class).isThrownBy(this::backend);
         assertThat(backend()).isNotEqualTo(terminated);
         assertThat(backend()).isPositive();
+    }
+
+    @Test
+    void only_a_successful_statement_proves_to_its_thread_that_the_database_answers() {
+        var row = new FailureRow(() -> 0, since -> false);
+        row.failed();
+        row.begin();
+        assertThat(row.succeeded()).isZero();
+        row.begin();
+        assertThatExceptionOfType(RuntimeException.class)
+                .isThrownBy(() -> jdbc.sql("SELECT 1 / 0").query(Integer.class).single());
+        assertThat(row.succeeded()).isZero();
+        row.begin();
+        backend();
+        assertThat(row.succeeded()).isOne();
+        assertThat(row.length()).isZero();
     }
 
     @Test

@@ -6,11 +6,11 @@ import dev.forge.cluster.internal.database.ServerFailure;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.FailureRow;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
@@ -38,7 +38,7 @@ final class Claimer {
     private volatile @Nullable Thread thread;
     private volatile long lastPass;
 
-    private final AtomicInteger failures = new AtomicInteger();
+    private final FailureRow failures;
     private volatile String lastFailure = "";
 
     /** @param execution runs claimed jobs */
@@ -50,6 +50,7 @@ final class Claimer {
             List<Lane.Selection> selections) {
         this.node = node;
         this.claims = claims;
+        this.failures = new FailureRow(node::nanos, node::hasContactSince);
         this.pollInterval = dependencies.settings().pollInterval();
         this.lanes = selections.stream()
                 .map(selection -> new Lane(
@@ -108,7 +109,7 @@ final class Claimer {
     /** Returns what keeps this node from claiming, if claims have failed several times in a row; otherwise null. */
     @Nullable
     String claimProblem() {
-        int times = failures.get();
+        int times = failures.length();
         return times >= QueueFailures.REPEATED
                 ? "claims have failed %d times in a row: %s".formatted(times, lastFailure)
                 : queueFailures.problem();
@@ -188,10 +189,11 @@ final class Claimer {
     private Duration passOrPause() {
         try {
             node.setLogContext();
+            failures.begin();
             Duration pause = pass.run();
-            int failed = failures.getAndSet(0);
+            int failed = failures.succeeded();
             if (failed > 0) {
-                log.info("Claiming jobs again after {} failures", failed);
+                log.info("Claiming jobs again after {}", FailureRow.text(failed));
             }
             return pause;
         } catch (RuntimeException | Error e) {
@@ -203,7 +205,7 @@ final class Claimer {
 
     /** Logs a failure once: an outage must not fill the log. */
     private void report(Throwable failure) {
-        int failed = failures.incrementAndGet();
+        int failed = failures.failed();
         try {
             lastFailure = QueueFailures.firstLine(failure);
             if (failed > 1) {

@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.database.ConnectionLoss;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.worker.FinishWriter.Ended;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.runtime.FailureRow;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -204,7 +205,7 @@ final class Finisher {
             return false;
         }
         if (failures > 0) {
-            log.info("Writing results of jobs again after {} failures", failures);
+            log.info("Writing results of jobs again after {}", FailureRow.text(failures));
             failures = 0;
         }
         return true;

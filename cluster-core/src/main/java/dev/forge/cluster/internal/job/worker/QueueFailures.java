@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.job.worker;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.FailureRow;
 import java.time.Duration;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -124,7 +125,7 @@ final class QueueFailures {
     void succeeded(Queue queue) {
         Failure failure = failures.isEmpty() ? null : failures.remove(queue);
         if (failure != null) {
-            log.info("Claiming jobs named '{}' again after {} failures", queue.name(), failure.times);
+            log.info("Claiming jobs named '{}' again after {}", queue.name(), FailureRow.text(failure.times));
         }
     }
 

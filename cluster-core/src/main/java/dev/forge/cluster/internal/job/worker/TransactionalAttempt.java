@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.job.worker.RunningJob.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.DatabaseFaultPauses;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.FailureRow;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.PermanentJobFailure;
 import java.time.Duration;
@@ -177,7 +178,7 @@ final class TransactionalAttempt {
         pauses.forget(running.id());
         int failed = beginFailures.getAndSet(0);
         if (failed > 0) {
-            log.info("Transactions of jobs begin again after {} failures", failed);
+            log.info("Transactions of jobs begin again after {}", FailureRow.text(failed));
         }
     }
 

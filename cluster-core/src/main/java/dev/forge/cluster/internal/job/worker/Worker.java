@@ -69,6 +69,9 @@ public final class Worker implements NodeComponent {
 
         long nanos();
 
+        /** Returns whether the database has answered something that this node has sent after a time of {@link #nanos()}. */
+        boolean hasContactSince(long nanos);
+
         String nodeName();
 
         /** Puts the identity of the node into the logging context of the current thread. */

@@ -122,6 +122,11 @@ abstract class WorkerFixture {
                     }
 
                     @Override
+                    public boolean hasContactSince(long nanos) {
+                        return member.node().hasContactSince(nanos - ahead.getAsLong());
+                    }
+
+                    @Override
                     public String nodeName() {
                         return "one";
                     }
