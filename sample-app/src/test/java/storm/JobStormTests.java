@@ -213,7 +213,7 @@ class JobStormTests {
         int jobs = Integer.getInteger("storm.batch", 100_000);
         startAll(3);
         database.jdbc()
-                .sql("SELECT forge_enqueue('open-batch', jsonb_build_object('jobs', ?::int, 'millis', 2))")
+                .sql("SELECT forge_enqueue('open-batch', jsonb_build_object('jobs', ?::int, 'millis', 20))")
                 .param(jobs)
                 .query((row, n) -> row.getString(1))
                 .single();

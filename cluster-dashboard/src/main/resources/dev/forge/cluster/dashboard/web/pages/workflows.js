@@ -128,7 +128,7 @@ function actions(run, values) {
     status === 'failed' && { title: `Retry run ${id}`, text: 'The run continues with the step that failed.', confirm: 'Retry run', resource: 'workflows', body: { id, state: 'retry' }, done: 'The run continues.' },
     !ENDED.includes(status) && {
       title: `Send signal to run ${id}`, button: 'Send signal', confirm: 'Send signal', text: awaited ? 'The run waits for the signal below.' : 'The run receives the signal when it waits for it.', resource: 'workflows',
-      fields: [{ name: 'signal', label: 'Signal', required: true, value: awaited }, { name: 'value', label: 'Value', type: 'json', help: 'A JSON value, such as true, 42 or {"approved": true}.' }],
+      fields: [{ name: 'signal', label: 'Signal', required: true, value: awaited }, { name: 'value', label: 'Value', type: 'json', help: 'A JSON value, such as true, 42, "yes" or {"approved": true}.' }],
       body: (fields) => ({ id, state: 'signalled', signal: fields.signal.trim(), ...(fields.value.trim() ? { value: fields.value } : {}) }), done: 'The signal is sent.',
     },
     !ENDED.includes(status) && { title: `Cancel run ${id}`, text: 'The run ends at its next step.', confirm: 'Cancel run', danger: true, resource: 'workflows', body: { id, state: 'cancelled' }, done: 'The run is being cancelled.' },
