@@ -35,16 +35,16 @@ class WorkflowJobsTests {
 
     @Test
     void job_with_the_key_of_a_run_is_awaited() {
-        assertThat(new WorkflowJobs().isAwaited(job("{\"a\": \"b\", \"forge.workflow\": \"run\"}")))
+        assertThat(WorkflowJobs.isAwaitedByRun(job("{\"a\": \"b\", \"forge.workflow\": \"run\"}")))
                 .isTrue();
-        assertThat(new WorkflowJobs().isAwaited(job("{}"))).isFalse();
+        assertThat(WorkflowJobs.isAwaitedByRun(job("{}"))).isFalse();
     }
 
     @Test
     void metadata_value_that_equals_the_key_does_not_make_a_job_awaited() {
-        assertThat(new WorkflowJobs().isAwaited(job("{\"topic\": \"forge.workflow\", \"z\": \"1\"}")))
+        assertThat(WorkflowJobs.isAwaitedByRun(job("{\"topic\": \"forge.workflow\", \"z\": \"1\"}")))
                 .isFalse();
-        assertThat(new WorkflowJobs().isAwaited(job("{\"topic\": \"\\\"forge.workflow\\\": 1\"}")))
+        assertThat(WorkflowJobs.isAwaitedByRun(job("{\"topic\": \"\\\"forge.workflow\\\": 1\"}")))
                 .isFalse();
     }
 }
