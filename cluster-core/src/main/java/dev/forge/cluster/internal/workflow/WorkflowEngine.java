@@ -122,7 +122,7 @@ public final class WorkflowEngine implements NodeComponent {
         this.statements = new CoalescedStatements(
                 new WorkflowHistoryStore(schema, application), runs, new WorkflowBatches(schema, application));
         this.reports = new WorkflowReports(schema, application);
-        handlers.reserve(new WorkflowJobs(reports));
+        handlers.reserve(new WorkflowJobs(reports::waitOf));
         this.versions = new InstalledVersions(new WorkflowKeeping(schema, application), jobEngine::isWorking);
         this.keeping = new WorkflowKeeping(schema, node.resources().control());
         this.purge = new PurgeBatch("ended runs of workflows", PURGE_BATCH, node::nanos);

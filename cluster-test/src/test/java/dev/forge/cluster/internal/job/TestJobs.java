@@ -30,6 +30,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import javax.sql.DataSource;
@@ -46,7 +47,7 @@ public final class TestJobs {
     public final JobHandlers handlers = new JobHandlers();
 
     {
-        handlers.reserve(new WorkflowJobs());
+        handlers.reserve(new WorkflowJobs(run -> Optional.empty()));
     }
 
     private final CronDeclarations crons = new CronDeclarations(handlers);

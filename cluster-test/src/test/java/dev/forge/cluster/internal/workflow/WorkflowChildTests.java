@@ -27,6 +27,7 @@ import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -37,6 +38,8 @@ import org.junit.jupiter.api.Test;
 /** Jobs and child runs that a run starts and waits for. */
 @ClusterPostgres
 class WorkflowChildTests extends WorkflowFixture {
+
+    private static final String AWAITED = new WorkflowJobs(run -> Optional.empty()).awaitedCondition();
 
     WorkflowChildTests(TestDatabase database) {
         super(database);
@@ -125,12 +128,12 @@ class WorkflowChildTests extends WorkflowFixture {
                 .single()
                 .equals("completed"));
         var keeping = new JobKeeping(one.member().node().resources().schema(), database.dataSource());
-        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), new WorkflowJobs().awaitedCondition(), 100))
+        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), AWAITED, 100))
                 .isZero();
         one.member().jobs().resume(carrier);
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
         assertThat(one.workflows().result(run, Integer.class)).contains(3);
-        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), new WorkflowJobs().awaitedCondition(), 100))
+        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), AWAITED, 100))
                 .isEqualTo(1);
     }
 

@@ -11,6 +11,7 @@ import dev.forge.cluster.job.JobExplanation.Reason;
 import java.time.Instant;
 import java.util.Optional;
 import java.util.UUID;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /** The jobs that carry runs of workflows. */
@@ -19,10 +20,11 @@ public final class WorkflowJobs implements OwnedJobs {
     /** The metadata key of jobs that a run waits for; its value is the id of the run. */
     public static final String AWAITED_KEY = "forge.workflow";
 
-    private final WorkflowReports reports;
+    private final Function<UUID, Optional<WorkflowReports.Wait>> waits;
 
-    public WorkflowJobs(WorkflowReports reports) {
-        this.reports = reports;
+    /** @param waits returns what a run waits for, see {@link WorkflowReports#waitOf} */
+    public WorkflowJobs(Function<UUID, Optional<WorkflowReports.Wait>> waits) {
+        this.waits = waits;
     }
 
     @Override
@@ -71,7 +73,7 @@ public final class WorkflowJobs implements OwnedJobs {
 
     @Override
     public Optional<JobExplanation> explain(UUID job) {
-        return reports.waitOf(job).flatMap(WorkflowJobs::explain);
+        return waits.apply(job).flatMap(WorkflowJobs::explain);
     }
 
     private static Optional<JobExplanation> explain(WorkflowReports.Wait run) {
