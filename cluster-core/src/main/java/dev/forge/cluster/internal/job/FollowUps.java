@@ -4,15 +4,16 @@ package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeLoop;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
+import java.util.function.LongSupplier;
 import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
 
@@ -37,17 +38,19 @@ final class FollowUps {
     private static final int MOST_AT_A_TIME = 500;
     private static final int MOST_COLLECTED = 100_000;
 
-    private final Node node;
+    private final LongSupplier nanos;
     private final Consumer<List<UUID>> work;
     private final NodeLoop loop;
     private final Set<UUID> changed = ConcurrentHashMap.newKeySet();
+    private final Portion portion = new Portion(MOST_AT_A_TIME);
     private volatile long notBefore;
 
-    FollowUps(String loop, Node node, Consumer<List<UUID>> work) {
-        this.node = node;
+    /** @param work follows changes up, and removes them from the list as soon as it has: the next pass tries the rest again */
+    FollowUps(String loop, LongSupplier nanos, Consumer<List<UUID>> work) {
+        this.nanos = nanos;
         this.work = work;
         this.loop = NodeLoop.of(loop, this::untilNext, this::pass);
-        this.notBefore = node.nanos();
+        this.notBefore = nanos.getAsLong();
     }
 
     /**
@@ -62,9 +65,7 @@ final class FollowUps {
         try {
             work.accept(ids);
         } catch (DataAccessException e) {
-            boolean ofRow =
-                    StatementFailure.isLocked(e) || StatementFailure.isTimeout(e) || StatementFailure.isOfRow(e);
-            if (!ofRow || failures.incrementAndGet() > MOST_FAILURES) {
+            if (!isOfRow(e) || failures.incrementAndGet() > MOST_FAILURES) {
                 throw e;
             }
             if (ids.size() == 1) {
@@ -75,6 +76,13 @@ final class FollowUps {
             apart(ids.subList(0, half), work, failures);
             apart(ids.subList(half, ids.size()), work, failures);
         }
+    }
+
+    /** Returns whether one of the rows may be the cause, or their number: a lock, a rejection, a timeout. */
+    static boolean isOfRow(DataAccessException failure) {
+        return StatementFailure.isLocked(failure)
+                || StatementFailure.isTimeout(failure)
+                || StatementFailure.isOfRow(failure);
     }
 
     NodeLoop loop() {
@@ -88,7 +96,7 @@ final class FollowUps {
     }
 
     private Duration untilNext() {
-        return changed.isEmpty() ? NOTHING_TO_DO : Duration.ofNanos(Math.max(0, notBefore - node.nanos()));
+        return changed.isEmpty() ? NOTHING_TO_DO : Duration.ofNanos(Math.max(0, notBefore - nanos.getAsLong()));
     }
 
     /** Follows up the next changes, unless the last pass has just ended. */
@@ -96,17 +104,20 @@ final class FollowUps {
         if (changed.isEmpty() || !untilNext().isZero()) {
             return;
         }
-        List<UUID> next = changed.stream().limit(MOST_AT_A_TIME).toList();
+        List<UUID> next = new ArrayList<>(changed.stream().limit(portion.size()).toList());
+        int tried = next.size();
         // Before the work: what changes meanwhile is followed up again.
         next.forEach(changed::remove);
-        long start = node.nanos();
+        long start = nanos.getAsLong();
         try {
             work.accept(next);
+            portion.succeeded();
         } catch (RuntimeException e) {
-            changed.addAll(next);
+            portion.failed(tried);
             throw e;
         } finally {
-            long end = node.nanos();
+            changed.addAll(next);
+            long end = nanos.getAsLong();
             notBefore = end + Math.max(INTERVAL.toNanos(), SHARE * (end - start));
         }
     }

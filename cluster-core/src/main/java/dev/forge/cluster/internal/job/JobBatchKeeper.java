@@ -56,7 +56,10 @@ final class JobBatchKeeper {
         this.batches = batches;
         this.successors = successors;
         this.announcer = announcer;
-        this.followUps = new FollowUps("check-batches", node, this::check);
+        this.followUps = new FollowUps("check-batches", node::nanos, ids -> {
+            check(ids);
+            ids.clear();
+        });
     }
 
     NodeLoop loop() {

@@ -27,6 +27,8 @@ import java.util.function.UnaryOperator;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Jobs that run after other jobs, on nodes in this JVM. */
 @ClusterPostgres
@@ -133,6 +135,60 @@ class JobDependencyTests extends JobFixture {
                         .single())
                 .isEqualTo(2_500));
         assertThat(order).isEmpty();
+    }
+
+    @Test
+    void hundreds_of_jobs_that_each_wait_for_hundreds_run_without_a_sweep() {
+        work.sweep = Duration.ofMinutes(1);
+        Member one = start();
+        one.jobs().pause("job");
+        one.jobs().pause("later");
+        List<UUID> first = IntStream.range(0, 150)
+                .mapToObj(n -> enqueue(one, "job", JobOptions.defaults()))
+                .toList();
+        one.jobs()
+                .enqueueAll(
+                        IntStream.range(0, 300).mapToObj(Later::new).toList(),
+                        JobOptions.defaults().withAfter(first));
+        one.jobs().resume("job");
+        await().untilAsserted(() -> assertThat(dependencies()).isZero());
+        assertThat(jdbc.sql(
+                                "SELECT count(*) FROM forge_jobs WHERE name = 'later' AND status = 'pending' AND waits_for IS NULL")
+                        .query(Integer.class)
+                        .single())
+                .isEqualTo(300);
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "PERFORM pg_terminate_backend(pg_backend_pid())",
+                "RAISE EXCEPTION 'too many' USING ERRCODE = '57014'"
+            })
+    void jobs_are_released_a_few_at_a_time_if_statements_about_more_of_them_fail(String failure) {
+        work.sweep = Duration.ofMinutes(1);
+        Member one = start();
+        one.jobs().pause("job");
+        UUID first = enqueue(one, "job", JobOptions.defaults());
+        one.jobs().enqueueAll(IntStream.range(0, 40).mapToObj(Later::new).toList(), after(first));
+        jdbc.sql("""
+                CREATE OR REPLACE FUNCTION few_at_a_time() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    IF (SELECT count(*) FROM after WHERE status = 'pending' AND waits_for IS NULL) > 5 THEN %s; END IF;
+                    RETURN NULL;
+                END $$
+                """.formatted(failure)).update();
+        jdbc.sql("""
+                CREATE TRIGGER few_at_a_time AFTER UPDATE ON forge_jobs REFERENCING NEW TABLE AS after
+                FOR EACH STATEMENT EXECUTE FUNCTION few_at_a_time()
+                """).update();
+        try {
+            one.jobs().resume("job");
+            await().untilAsserted(() -> assertThat(dependencies()).isZero());
+            await().untilAsserted(() -> assertThat(order).hasSize(41));
+        } finally {
+            jdbc.sql("DROP TRIGGER few_at_a_time ON forge_jobs").update();
+        }
     }
 
     @Test
