@@ -16,21 +16,27 @@ import dev.forge.cluster.job.JobExport;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.UnaryOperator;
+import java.util.regex.Matcher;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionTemplate;
 
@@ -87,6 +93,56 @@ class BulkOperationTests extends JobFixture {
         assertThat(count("status = 'pending'")).isEqualTo(10);
         assertThat(jobs.cancelAll(RED)).isEqualTo(new BulkResult(1_200, 0, 0, null));
         assertThat(jobs.cancelAll(RED.withStatuses(JobStatus.FAILED))).isEqualTo(new BulkResult(0, 0, 0, null));
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "5000-01-01 00:00:00+00",
+                "294276-12-31 23:59:59.999999+00",
+                "infinity",
+                "-infinity",
+                "0044-03-15 12:00:00+00 BC",
+                "4713-01-01 00:00:00+00 BC"
+            })
+    void cursor_continues_after_any_time_that_the_database_stores(String time) {
+        Jobs jobs = paused();
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, job_group, created_at, scheduled_at)
+                SELECT gen_random_uuid(), 'order', 'group', t, greatest(t, '1970-01-01 00:00:00+00')
+                FROM (SELECT ?::timestamptz AS t FROM generate_series(1, 510)) AS times
+                """).param(time).update();
+        JobFilter group = JobFilter.all().withGroup("group");
+        JobFilter pending = JobFilter.all().withName("order").withStatuses(JobStatus.PENDING);
+        for (JobFilter filter : List.of(group, pending)) {
+            JobPage page = jobs.search(filter, 500, null);
+            assertThat(page.jobs()).hasSize(500);
+            assertThat(jobs.search(filter, 500, page.next()).jobs())
+                    .hasSize(10)
+                    .doesNotContainAnyElementsOf(page.jobs());
+        }
+        assertThat(jobs.cancelAll(pending, BulkOptions.defaults()).changed()).isEqualTo(510);
+    }
+
+    @Test
+    void cursor_with_a_time_that_the_database_cannot_store_is_refused() {
+        Jobs jobs = paused();
+        enqueue(jobs, 2, JobOptions.defaults());
+        JobFilter pending = JobFilter.all().withName("order").withStatuses(JobStatus.PENDING);
+        String cursor = jobs.search(pending, 1, null).next();
+        String text = new String(Base64.getUrlDecoder().decode(cursor), StandardCharsets.UTF_8);
+        for (String time : List.of("+294277-01-01T00:00Z", "-4713-12-31T23:59Z", "+294276-12-31T23:59-00:02")) {
+            String changed = text.replaceFirst("\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z", Matcher.quoteReplacement(time));
+            assertThat(changed).isNotEqualTo(text);
+            assertThatIllegalArgumentException()
+                    .isThrownBy(() -> jobs.search(
+                            pending,
+                            1,
+                            Base64.getUrlEncoder()
+                                    .withoutPadding()
+                                    .encodeToString(changed.getBytes(StandardCharsets.UTF_8))))
+                    .withMessageContaining("cursor");
+        }
     }
 
     @Test

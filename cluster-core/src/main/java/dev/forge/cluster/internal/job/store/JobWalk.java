@@ -7,6 +7,7 @@ import dev.forge.cluster.job.JobStatus;
 import java.time.Instant;
 import java.time.LocalDateTime;
 import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
@@ -51,7 +52,9 @@ record JobWalk(String from, String id, String matched, List<Column> order) {
         TIME("timestamptz", OffsetDateTime.class),
         LOCAL_TIME("timestamp", LocalDateTime.class);
 
-        private static final int MOST_YEARS = 4_000;
+        // What PostgreSQL can store, in UTC. The driver sends the few weeks before the first one as -infinity.
+        private static final LocalDateTime EARLIEST = LocalDateTime.of(-4712, 1, 1, 0, 0);
+        private static final LocalDateTime AFTER_LATEST = LocalDateTime.of(294_277, 1, 1, 0, 0);
 
         final String sql;
         final Class<?> java;
@@ -64,14 +67,16 @@ record JobWalk(String from, String id, String matched, List<Column> order) {
         /** @throws RuntimeException if the text is no value that the database may have returned */
         void requireStorable(String text) {
             Object value = parse(text);
-            int year = value instanceof OffsetDateTime time
-                    ? time.getYear()
-                    : value instanceof LocalDateTime time ? time.getYear() : 0;
             boolean infinite = value.equals(OffsetDateTime.MIN)
                     || value.equals(OffsetDateTime.MAX)
                     || value.equals(LocalDateTime.MIN)
                     || value.equals(LocalDateTime.MAX);
-            if (text.indexOf('\0') >= 0 || (Math.abs(year) > MOST_YEARS && !infinite)) {
+            LocalDateTime time = infinite
+                    ? EARLIEST
+                    : value instanceof OffsetDateTime zoned
+                            ? zoned.withOffsetSameInstant(ZoneOffset.UTC).toLocalDateTime()
+                            : value instanceof LocalDateTime local ? local : EARLIEST;
+            if (text.indexOf('\0') >= 0 || time.isBefore(EARLIEST) || !time.isBefore(AFTER_LATEST)) {
                 throw new IllegalArgumentException("not storable");
             }
         }
