@@ -10,7 +10,6 @@ import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.store.JobBulkStore;
 import dev.forge.cluster.internal.job.store.JobBulkStore.Batch;
 import dev.forge.cluster.internal.job.store.JobBulkStore.CancelledJob;
-import dev.forge.cluster.internal.job.store.JobBulkStore.Changed;
 import dev.forge.cluster.internal.job.store.JobSearchReports;
 import dev.forge.cluster.internal.job.store.JobSearchReports.Found;
 import dev.forge.cluster.job.BulkOptions;
@@ -24,7 +23,7 @@ import java.time.Instant;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
-import java.util.function.Function;
+import java.util.function.IntConsumer;
 import java.util.function.LongSupplier;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
@@ -66,7 +65,7 @@ final class BulkJobs {
     }
 
     BulkResult cancel(JobFilter filter, BulkOptions options) {
-        return run(new Command("Jobs.cancelAll", "jobs.cancel-all", null, ACTIVE), filter, options, batch -> {
+        return run(new Command("Jobs.cancelAll", "jobs.cancel-all", null, ACTIVE, false), filter, options, batch -> {
             List<CancelledJob> cancelled = store.cancel(batch);
             cancelled.stream().filter(CancelledJob::held).forEach(job -> engine.announceCancelled(job.id()));
             cancelled.forEach(job -> engine.cancelled(job.id(), job.batch()));
@@ -74,42 +73,34 @@ final class BulkJobs {
                 // Their successors may run.
                 engine.announce(JobPriority.NORMAL);
             }
-            return new Changed(cancelled.size(), 0);
+            return 0;
         });
     }
 
     BulkResult retry(JobFilter filter, BulkOptions options) {
-        return run(
-                new Command("Jobs.retryAll", "jobs.retry-all", null, RETRYABLE),
-                filter,
-                options,
-                batch -> announced(new Changed(store.retry(batch), 0)));
+        return run(new Command("Jobs.retryAll", "jobs.retry-all", null, RETRYABLE, true), filter, options, batch -> {
+            store.retry(batch);
+            return 0;
+        });
     }
 
     BulkResult reschedule(JobFilter filter, Instant at, BulkOptions options) {
         return run(
-                new Command("Jobs.rescheduleAll", "jobs.reschedule-all", "to " + at, EnumSet.of(JobStatus.PENDING)),
+                new Command(
+                        "Jobs.rescheduleAll", "jobs.reschedule-all", "to " + at, EnumSet.of(JobStatus.PENDING), true),
                 filter,
                 options,
-                batch -> announced(store.reschedule(batch, at)));
+                batch -> store.reschedule(batch, at).unaffected());
     }
 
     BulkResult delete(JobFilter filter, BulkOptions options) {
         String awaited = handlers.owned().stream()
                 .map(owned -> "(" + owned.awaitedCondition() + ")")
                 .collect(Collectors.joining(" OR "));
-        return run(
-                new Command("Jobs.deleteAll", "jobs.delete-all", null, ENDED),
-                filter,
-                options,
-                batch -> new Changed(store.delete(batch, awaited), 0));
-    }
-
-    private Changed announced(Changed changed) {
-        if (changed.jobs() > 0) {
-            engine.announce(JobPriority.NORMAL);
-        }
-        return changed;
+        return run(new Command("Jobs.deleteAll", "jobs.delete-all", null, ENDED, false), filter, options, batch -> {
+            store.delete(batch, awaited);
+            return 0;
+        });
     }
 
     /**
@@ -118,11 +109,36 @@ final class BulkJobs {
      * @param call the method of the API
      * @param action the action in the audit trail, with its detail
      * @param possible the statuses of the jobs that it can change
+     * @param announced whether the jobs may run afterwards
      */
     private record Command(
-            String call, String action, @Nullable String detail, Set<JobStatus> possible) {}
+            String call, String action, @Nullable String detail, Set<JobStatus> possible, boolean announced) {}
 
-    private BulkResult run(Command command, JobFilter filter, BulkOptions options, Function<Batch, Changed> change) {
+    /** What changes a batch; returns the number of jobs that need no change. */
+    private interface Change {
+        int of(Batch batch);
+    }
+
+    /** The part of a call that has been committed. A batch has several transactions, may fail after some of them, and is repeated. */
+    private final class Committed implements IntConsumer {
+
+        private final boolean announced;
+        private long jobs;
+
+        Committed(boolean announced) {
+            this.announced = announced;
+        }
+
+        @Override
+        public void accept(int changed) {
+            jobs += changed;
+            if (announced && changed > 0) {
+                engine.announce(JobPriority.NORMAL);
+            }
+        }
+    }
+
+    private BulkResult run(Command command, JobFilter filter, BulkOptions options, Change change) {
         requireDeliberate(command.call, filter);
         Set<JobStatus> statuses = EnumSet.copyOf(command.possible);
         if (!filter.statuses().isEmpty()) {
@@ -133,19 +149,11 @@ final class BulkJobs {
         }
         JobFilter narrowed = filter.withStatuses(statuses.toArray(JobStatus[]::new));
         AuditedChanges.BulkCall recorded = audit.begin(new Operation(command.action, target(filter), command.detail));
-        long[] committed = {0};
+        var committed = new Committed(command.announced);
         try {
-            return run(
-                    narrowed,
-                    options,
-                    batch -> {
-                        Changed changed = change.apply(batch);
-                        committed[0] += changed.jobs();
-                        return changed;
-                    },
-                    recorded);
+            return run(narrowed, options, change, recorded, committed);
         } finally {
-            recorded.end(committed[0]);
+            recorded.end(committed.jobs);
         }
     }
 
@@ -161,22 +169,23 @@ final class BulkJobs {
     private BulkResult run(
             JobFilter narrowed,
             BulkOptions options,
-            Function<Batch, Changed> change,
-            AuditedChanges.BulkCall recorded) {
+            Change change,
+            AuditedChanges.BulkCall recorded,
+            Committed committed) {
         List<String> reserved = handlers.owned().stream().map(OwnedJobs::prefix).toList();
         long began = nanos.getAsLong();
         var result = new BulkResult(0, 0, 0, options.cursor());
         do {
             int most = (int) Math.min(BATCH, options.maximum() - result.matched());
             Found found = search.find(narrowed, most, result.next());
-            Changed changed = options.preview() || found.hits().isEmpty()
-                    ? new Changed(0, 0)
-                    : repeated(change, new Batch(found.ids(), narrowed, reserved, recorded::changed));
+            int unaffected = options.preview() || found.hits().isEmpty()
+                    ? 0
+                    : repeated(change, new Batch(found.ids(), narrowed, reserved, recorded::changed, committed));
             result = new BulkResult(
                     result.examined() + found.examined(),
                     // A job that was moved to another time appears there again.
-                    result.matched() + found.hits().size() - changed.unaffected(),
-                    result.changed() + changed.jobs(),
+                    result.matched() + found.hits().size() - unaffected,
+                    committed.jobs,
                     found.next());
             options.progress().accept(result);
         } while (result.next() != null
@@ -185,10 +194,10 @@ final class BulkJobs {
         return result;
     }
 
-    private static Changed repeated(Function<Batch, Changed> change, Batch batch) {
+    private static int repeated(Change change, Batch batch) {
         for (int repetition = 0; ; repetition++) {
             try {
-                return change.apply(batch);
+                return change.of(batch);
             } catch (DataAccessException e) {
                 if (repetition == MOST_REPETITIONS || !DatabaseFault.isRolledBackForOthers(e)) {
                     throw e;

@@ -4,6 +4,7 @@ package dev.forge.cluster.internal.job.store;
 
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.job.JobFilter;
 import java.time.Instant;
 import java.time.ZoneOffset;
@@ -14,8 +15,11 @@ import java.util.Optional;
 import java.util.UUID;
 import java.util.function.IntConsumer;
 import java.util.function.Supplier;
+import java.util.function.ToIntFunction;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.springframework.dao.DataAccessException;
+import org.springframework.dao.DuplicateKeyException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.transaction.support.TransactionOperations;
 
@@ -27,13 +31,11 @@ public final class JobBulkStore {
 
     private final Schema schema;
     private final JdbcClient client;
-    private final JobStore jobs;
     private final TransactionOperations separate;
 
     public JobBulkStore(Schema schema, DataSource source) {
         this.schema = schema;
         this.client = JdbcClient.create(source);
-        this.jobs = new JobStore(schema, source);
         this.separate = OwnTransactions.separate(source);
     }
 
@@ -43,8 +45,15 @@ public final class JobBulkStore {
      * @param filter what they must still match
      * @param reserved prefixes of names whose jobs stay as they are
      * @param changed called with the number of changed jobs, in each transaction before its commit
+     * @param committed called with that number after each commit
      */
-    public record Batch(List<UUID> ids, JobFilter filter, List<String> reserved, IntConsumer changed) {}
+    public record Batch(
+            List<UUID> ids, JobFilter filter, List<String> reserved, IntConsumer changed, IntConsumer committed) {
+
+        private Batch of(UUID id) {
+            return new Batch(List.of(id), filter, reserved, changed, committed);
+        }
+    }
 
     /**
      * A job that was cancelled.
@@ -56,15 +65,26 @@ public final class JobBulkStore {
     public record CancelledJob(
             UUID id, boolean held, boolean hasKey, @Nullable UUID batch) {}
 
+    /** How long a statement waits for rows besides those of the jobs, in milliseconds. */
+    private static final int PATIENCE = 5_000;
+
+    /** How long a statement about one of many jobs waits for a transaction that has inserted a job with the same key. */
+    private static final int PATIENCE_FOR_KEY = 100;
+
     /** Selects and locks the jobs of a batch that can be changed. */
     private static String picked(String condition) {
+        return picked(condition, PATIENCE);
+    }
+
+    private static String picked(String condition, int patience) {
         return """
                 WITH picked AS MATERIALIZED (
-                    SELECT j.id, j.status, j.unique_key FROM ~.forge_jobs j
+                    SELECT j.id, j.status, j.unique_key
+                    FROM set_config('lock_timeout', '%d', true) AS patience, ~.forge_jobs j
                     WHERE j.id = ANY (:ids::uuid[]) AND %s AND %s
                       AND NOT EXISTS (SELECT FROM unnest(:reserved::text[]) AS r (prefix) WHERE starts_with(j.name, r.prefix))
                     ORDER BY j.id FOR UPDATE OF j SKIP LOCKED)
-                """.formatted(condition, JobConditions.MATCHES);
+                """.formatted(patience, condition, JobConditions.MATCHES);
     }
 
     private static final String CANCEL = picked("j.status IN " + JobRows.ACTIVE) + """
@@ -74,51 +94,64 @@ public final class JobBulkStore {
 
     /** Cancels active jobs. */
     public List<CancelledJob> cancel(Batch batch) {
-        return in(() -> {
-            List<CancelledJob> cancelled = statement(CANCEL, batch)
-                    .query((row, n) -> new CancelledJob(
-                            row.getObject(1, UUID.class),
-                            row.getBoolean(2),
-                            row.getBoolean(3),
-                            row.getObject(4, UUID.class)))
-                    .list();
-            batch.changed.accept(cancelled.size());
-            return cancelled;
-        });
+        return in(
+                batch,
+                () -> statement(CANCEL, batch)
+                        .query((row, n) -> new CancelledJob(
+                                row.getObject(1, UUID.class),
+                                row.getBoolean(2),
+                                row.getBoolean(3),
+                                row.getObject(4, UUID.class)))
+                        .list(),
+                List::size);
     }
 
     // Jobs with a key one by one: another job may have it, or two jobs of the batch have the same.
-    private static final String RETRY =
-            picked("j.status IN ('failed', 'cancelled', 'abandoned')") + """
+    private static final String RETRYABLE = "j.status IN ('failed', 'cancelled', 'abandoned')";
+
+    private static final String RETRY = picked(RETRYABLE) + """
             , restarted AS (
                 UPDATE ~.forge_jobs j SET %s FROM picked p WHERE j.id = p.id AND p.unique_key IS NULL RETURNING j.id)
             SELECT p.id, p.unique_key IS NOT NULL FROM picked p
             WHERE p.unique_key IS NOT NULL OR p.id IN (SELECT id FROM restarted)
             """.formatted(JobStore.RESTARTED);
 
-    /** Restarts failed, cancelled and abandoned jobs; returns how many. */
-    public int retry(Batch batch) {
+    private static final String RETRY_KEYED = picked(
+                    RETRYABLE
+                            + " AND NOT EXISTS (SELECT FROM ~.forge_jobs a WHERE a.name = j.name AND a.unique_key = j.unique_key"
+                            + " AND a.waits_for IS NULL AND a.status IN " + JobRows.ACTIVE + ")",
+                    PATIENCE_FOR_KEY)
+            + "UPDATE ~.forge_jobs j SET %s FROM picked p WHERE j.id = p.id".formatted(JobStore.RESTARTED);
+
+    /** Restarts failed, cancelled and abandoned jobs, each with a key in a transaction of its own. */
+    public void retry(Batch batch) {
         var keyed = new ArrayList<UUID>();
-        int[] restarted = {0};
-        in(() -> {
-            statement(RETRY, batch).query(row -> {
-                if (row.getBoolean(2)) {
-                    keyed.add(row.getObject(1, UUID.class));
-                } else {
-                    restarted[0]++;
-                }
-            });
-            batch.changed.accept(restarted[0]);
-            return true;
-        });
-        for (UUID id : keyed) {
-            restarted[0] += in(() -> {
-                int one = jobs.retry(id, batch.reserved) ? 1 : 0;
-                batch.changed.accept(one);
-                return one;
-            });
+        in(
+                batch,
+                () -> {
+                    int[] restarted = {0};
+                    statement(RETRY, batch).query(row -> {
+                        if (row.getBoolean(2)) {
+                            keyed.add(row.getObject(1, UUID.class));
+                        } else {
+                            restarted[0]++;
+                        }
+                    });
+                    return restarted[0];
+                },
+                restarted -> restarted);
+        keyed.forEach(id -> retryKeyed(batch.of(id)));
+    }
+
+    private void retryKeyed(Batch batch) {
+        try {
+            in(batch, () -> statement(RETRY_KEYED, batch).update(), restarted -> restarted);
+        } catch (DataAccessException e) {
+            // Another job has got the key meanwhile, or may get it with a transaction that is still open.
+            if (!(e instanceof DuplicateKeyException) && !StatementFailure.isLocked(e)) {
+                throw e;
+            }
         }
-        return restarted[0];
     }
 
     // A job in the past would overtake all others, and claims begin where the last one ended. Jobs that are due stay
@@ -142,14 +175,13 @@ public final class JobBulkStore {
 
     /** Makes pending jobs due at another time. */
     public Changed reschedule(Batch batch, Instant at) {
-        return in(() -> {
-            Changed changed = statement(RESCHEDULE, batch)
-                    .param("at", at.atOffset(ZoneOffset.UTC))
-                    .query((row, n) -> new Changed(row.getInt(1), row.getInt(2)))
-                    .single();
-            batch.changed.accept(changed.jobs);
-            return changed;
-        });
+        return in(
+                batch,
+                () -> statement(RESCHEDULE, batch)
+                        .param("at", at.atOffset(ZoneOffset.UTC))
+                        .query((row, n) -> new Changed(row.getInt(1), row.getInt(2)))
+                        .single(),
+                Changed::jobs);
     }
 
     /**
@@ -160,23 +192,21 @@ public final class JobBulkStore {
     public int delete(Batch batch, String awaited) {
         String condition = "j.status NOT IN %s AND NOT (%s OR %s)"
                 .formatted(JobRows.ACTIVE, awaited.isEmpty() ? "false" : awaited, JobDependencyStore.FAILED_FOR_OTHERS);
-        return in(() -> {
-            int deleted = statement(
-                            picked(condition) + """
-                        , deleted AS (
-                            DELETE FROM ~.forge_jobs j USING picked p WHERE j.id = p.id
-                            RETURNING j.id, j.name, j.unique_key, j.status, j.batch_id),
-                        logs AS (DELETE FROM ~.forge_job_logs WHERE job_id = ANY (ARRAY(SELECT id FROM deleted))),
-                        %s, %s
-                        SELECT id FROM deleted
-                        """.formatted(UniqueJobStore.ENDING_WINDOWS, JobBatchStore.REMEMBERING),
-                            batch)
-                    .query((row, n) -> row.getObject(1, UUID.class))
-                    .list()
-                    .size();
-            batch.changed.accept(deleted);
-            return deleted;
-        });
+        String sql = picked(condition) + """
+                , deleted AS (
+                    DELETE FROM ~.forge_jobs j USING picked p WHERE j.id = p.id
+                    RETURNING j.id, j.name, j.unique_key, j.status, j.batch_id),
+                logs AS (DELETE FROM ~.forge_job_logs WHERE job_id = ANY (ARRAY(SELECT id FROM deleted))),
+                %s, %s
+                SELECT id FROM deleted
+                """.formatted(UniqueJobStore.ENDING_WINDOWS, JobBatchStore.REMEMBERING);
+        return in(
+                batch,
+                () -> statement(sql, batch)
+                        .query((row, n) -> row.getObject(1, UUID.class))
+                        .list()
+                        .size(),
+                deleted -> deleted);
     }
 
     private JdbcClient.StatementSpec statement(String sql, Batch batch) {
@@ -186,8 +216,14 @@ public final class JobBulkStore {
                 .param("reserved", batch.reserved.toArray(String[]::new));
     }
 
-    private <T> T in(Supplier<T> work) {
-        return Objects.requireNonNull(separate.execute(status -> work.get()));
+    private <T> T in(Batch batch, Supplier<T> work, ToIntFunction<T> count) {
+        T result = Objects.requireNonNull(separate.execute(status -> {
+            T changed = work.get();
+            batch.changed.accept(count.applyAsInt(changed));
+            return changed;
+        }));
+        batch.committed.accept(count.applyAsInt(result));
+        return result;
     }
 
     // Export ------------------------------------------------------------------------------------------------

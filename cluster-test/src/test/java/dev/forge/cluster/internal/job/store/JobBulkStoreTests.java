@@ -10,15 +10,21 @@ import dev.forge.cluster.internal.job.store.JobBulkStore.Batch;
 import dev.forge.cluster.internal.job.store.JobBulkStore.CancelledJob;
 import dev.forge.cluster.internal.job.store.JobBulkStore.Changed;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.store.JobStore.NewJob;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.UniquePolicy;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.IntConsumer;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 
 /** Batches of jobs that have changed since they were found. */
 @ClusterPostgres
@@ -32,8 +38,61 @@ class JobBulkStoreTests extends JobStoreFixture {
                 Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), database.dataSource());
     }
 
-    private static Batch batch(List<UUID> ids, JobStatus... statuses) {
-        return new Batch(ids, JobFilter.all().withStatuses(statuses), List.of("workflow:"), changed -> {});
+    private final AtomicInteger committed = new AtomicInteger();
+
+    private Batch batch(List<UUID> ids, JobStatus... statuses) {
+        return batch(ids, changed -> {}, statuses);
+    }
+
+    private Batch batch(List<UUID> ids, IntConsumer changed, JobStatus... statuses) {
+        return new Batch(
+                ids, JobFilter.all().withStatuses(statuses), List.of("workflow:"), changed, committed::addAndGet);
+    }
+
+    private UUID failed(String key) {
+        NewJob job = job("job");
+        jobs.insertUnique(job, key, UniquePolicy.KEEP);
+        jdbc.sql("UPDATE forge_jobs SET status = 'failed', finished_at = now() WHERE id = ?")
+                .param(job.id())
+                .update();
+        return job.id();
+    }
+
+    @Test
+    @Timeout(60)
+    void retry_does_not_wait_for_a_transaction_that_may_get_the_key_of_a_job() {
+        List<UUID> ids = List.of(failed("held"), failed("free"));
+        Batch found = batch(ids, JobStatus.FAILED);
+        transactions().executeWithoutResult(other -> {
+            jobs.insertUnique(job("job"), "held", UniquePolicy.KEEP);
+            CompletableFuture.runAsync(() -> bulk.retry(found)).join();
+            other.setRollbackOnly();
+        });
+        assertThat(committed).hasValue(1);
+        assertThat(ids).extracting(this::status).containsExactly("failed", "pending");
+        bulk.retry(found);
+        assertThat(committed).hasValue(2);
+        assertThat(ids).extracting(this::status).containsOnly("pending");
+    }
+
+    @Test
+    void keyed_job_that_no_longer_matches_when_its_turn_comes_is_not_retried() {
+        List<UUID> ids = List.of(failed("a"), failed("b"));
+        bulk.retry(batch(
+                ids,
+                changed -> {
+                    if (changed == 1) {
+                        // Somebody changes the other job while the first one is retried.
+                        CompletableFuture.runAsync(() -> jdbc.sql(
+                                                "UPDATE forge_jobs SET status = 'cancelled' WHERE status = 'failed' AND id = ANY (ARRAY("
+                                                        + "SELECT id FROM forge_jobs FOR UPDATE SKIP LOCKED))")
+                                        .update())
+                                .join();
+                    }
+                },
+                JobStatus.FAILED));
+        assertThat(committed).hasValue(1);
+        assertThat(ids).extracting(this::status).containsExactlyInAnyOrder("pending", "cancelled");
     }
 
     @Test
@@ -66,7 +125,8 @@ class JobBulkStoreTests extends JobStoreFixture {
         Batch found = batch(List.of(id), JobStatus.FAILED);
         assertThat(jobs.retry(id, List.of())).isTrue();
         Claimed claimed = claimOne(one);
-        assertThat(bulk.retry(found)).isZero();
+        bulk.retry(found);
+        assertThat(committed).hasValue(0);
         assertThat(bulk.delete(found, "")).isZero();
         assertThat(bulk.reschedule(
                         batch(List.of(id), JobStatus.PENDING), Instant.now().plus(Duration.ofDays(1))))
