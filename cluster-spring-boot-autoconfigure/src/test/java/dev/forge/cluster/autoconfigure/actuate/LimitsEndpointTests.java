@@ -132,7 +132,7 @@ class LimitsEndpointTests {
             EndpointClient.Response shown = client.get("jobs", second.toString());
             assertThat(shown.at("explanation", "reason")).isEqualTo("GROUP_FULL");
             assertThat(String.valueOf(shown.body()))
-                    .contains("jobs of group '******' run")
+                    .contains("job of group '******' runs")
                     .doesNotContain("acme");
             context.getBean(Work.class).release.countDown();
             await().until(() -> jobs.find(second).orElseThrow().status().isFinal());
