@@ -113,7 +113,7 @@ final class WorkflowSearchReports {
                 WHERE %3$s LIMIT %2$d
                 """.formatted(WorkflowRunStore.FINAL, MOST_EXAMINED + 1, MATCHES.formatted("k"))))
                 .params(parameters(filter))
-                .query(UUID.class)
+                .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
     }
 
