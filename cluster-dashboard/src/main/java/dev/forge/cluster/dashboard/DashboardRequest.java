@@ -3,7 +3,7 @@
 package dev.forge.cluster.dashboard;
 
 import java.util.Locale;
-import java.util.function.UnaryOperator;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -22,7 +22,7 @@ record DashboardRequest(
         String method,
         String path,
         @Nullable String query,
-        UnaryOperator<@Nullable String> headers,
+        Function<String, @Nullable String> headers,
         @Nullable String address,
         byte[] body,
         Visitor visitor) {

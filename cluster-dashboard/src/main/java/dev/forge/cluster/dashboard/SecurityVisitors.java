@@ -8,6 +8,7 @@ import jakarta.servlet.http.HttpServletRequest;
 import java.util.Collection;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
@@ -85,12 +86,12 @@ final class SecurityVisitors {
                             exchange.getRequest().getMethod().name(), path)
                     ? csrf(exchange)
                     : Mono.empty();
-            return csrf.map(token -> (Supplier<@Nullable Csrf>) () -> token)
-                    .defaultIfEmpty(() -> null)
+            return csrf.map(Optional::of)
+                    .defaultIfEmpty(Optional.empty())
                     .flatMap(token -> exchange.getPrincipal()
                             .ofType(Authentication.class)
-                            .map(authentication -> visitors.visitor(authentication, token))
-                            .defaultIfEmpty(visitors.visitor(null, token)));
+                            .map(authentication -> visitors.visitor(authentication, () -> token.orElse(null)))
+                            .defaultIfEmpty(visitors.visitor(null, () -> token.orElse(null))));
         }
 
         private static Mono<Csrf> csrf(ServerWebExchange exchange) {
