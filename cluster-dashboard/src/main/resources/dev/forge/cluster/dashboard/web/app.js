@@ -92,10 +92,10 @@ function Banner() {
       Your session has ended. <a href="">Reload to log in again</a>. Data on this page may be outdated.</div>`;
   }
   if (state === 'down') {
-    return html`<div class="banner warn" role="alert" id="banner">The server does not respond, perhaps because its database is away. Trying again…</div>`;
+    return html`<div class="banner warn" role="alert" id="banner">The server does not respond, perhaps because its database is away. Trying again… Data on this page may be outdated.</div>`;
   }
   if (state === 'away') {
-    return html`<div class="banner warn" role="alert" id="banner">The database does not respond. Trying again…</div>`;
+    return html`<div class="banner warn" role="alert" id="banner">The database does not respond. Trying again… Data on this page may be outdated.</div>`;
   }
   return null;
 }
