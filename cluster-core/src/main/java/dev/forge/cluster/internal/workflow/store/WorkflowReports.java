@@ -187,18 +187,22 @@ public final class WorkflowReports {
      */
     public record Count(WorkflowVersion version, WorkflowStatus status, long runs) {}
 
-    /** Counts runs that have not ended. Steps from group to group of the index: the cost is that of the groups. */
+    /** The groups of runs in flight, {@code kind}: name, version and status. Steps from group to group of the partial index. */
+    static final String KINDS_IN_FLIGHT = """
+            WITH RECURSIVE kind AS (
+                (SELECT workflow_name, workflow_version, status FROM ~.forge_workflow_runs WHERE status NOT IN %1$s
+                 ORDER BY workflow_name, workflow_version, status LIMIT 1)
+                UNION ALL
+                SELECT next.* FROM kind k CROSS JOIN LATERAL (
+                    SELECT r.workflow_name, r.workflow_version, r.status FROM ~.forge_workflow_runs r
+                    WHERE r.status NOT IN %1$s
+                      AND (r.workflow_name, r.workflow_version, r.status) > (k.workflow_name, k.workflow_version, k.status)
+                    ORDER BY r.workflow_name, r.workflow_version, r.status LIMIT 1) AS next)
+            """.formatted(WorkflowRunStore.FINAL);
+
+    /** Counts runs that have not ended. The cost is that of the groups. */
     public List<Count> unfinished() {
-        return client.sql(schema.sql("""
-                WITH RECURSIVE kind AS (
-                    (SELECT workflow_name, workflow_version, status FROM ~.forge_workflow_runs WHERE status NOT IN %1$s
-                     ORDER BY workflow_name, workflow_version, status LIMIT 1)
-                    UNION ALL
-                    SELECT next.* FROM kind k CROSS JOIN LATERAL (
-                        SELECT r.workflow_name, r.workflow_version, r.status FROM ~.forge_workflow_runs r
-                        WHERE r.status NOT IN %1$s
-                          AND (r.workflow_name, r.workflow_version, r.status) > (k.workflow_name, k.workflow_version, k.status)
-                        ORDER BY r.workflow_name, r.workflow_version, r.status LIMIT 1) AS next)
+        return client.sql(schema.sql(KINDS_IN_FLIGHT + """
                 SELECT k.workflow_name, k.workflow_version, k.status, (
                     SELECT count(*) FROM (
                         SELECT FROM ~.forge_workflow_runs r

@@ -92,18 +92,10 @@ final class WorkflowSearchReports {
         return all.size() <= MOST_EXAMINED ? page(all, before, limit) : walk(filter, before, limit, MOST_EXAMINED);
     }
 
-    /** Returns one run more than are examined if there are more; in no order. Steps from group to group of the index. */
+    /** Returns one run more than are examined if there are more; in no order. */
     private List<UUID> inFlight(Filter filter) {
-        return client.sql(schema.sql("""
-                WITH RECURSIVE kind AS (
-                    (SELECT workflow_name, workflow_version, status FROM ~.forge_workflow_runs WHERE status NOT IN %1$s
-                     ORDER BY workflow_name, workflow_version, status LIMIT 1)
-                    UNION ALL
-                    SELECT next.* FROM kind k CROSS JOIN LATERAL (
-                        SELECT r.workflow_name, r.workflow_version, r.status FROM ~.forge_workflow_runs r
-                        WHERE r.status NOT IN %1$s
-                          AND (r.workflow_name, r.workflow_version, r.status) > (k.workflow_name, k.workflow_version, k.status)
-                        ORDER BY r.workflow_name, r.workflow_version, r.status LIMIT 1) AS next)
+        return client.sql(schema.sql(WorkflowReports.KINDS_IN_FLIGHT
+                        + """
                 SELECT run.id FROM kind k CROSS JOIN LATERAL (
                     SELECT r.id FROM ~.forge_workflow_runs r
                     WHERE r.workflow_name = k.workflow_name AND r.workflow_version = k.workflow_version
