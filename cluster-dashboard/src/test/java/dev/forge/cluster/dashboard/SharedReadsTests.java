@@ -39,6 +39,35 @@ class SharedReadsTests {
         };
     }
 
+    /** A read that waits until the test lets it end. */
+    private static final class SlowRead {
+
+        private final CountDownLatch started = new CountDownLatch(1);
+        private final CountDownLatch released = new CountDownLatch(1);
+
+        DashboardResponse response() {
+            started.countDown();
+            await(released);
+            return SharedReadsTests.response(1);
+        }
+
+        void awaitStart() {
+            await(started);
+        }
+
+        void release() {
+            released.countDown();
+        }
+
+        private static void await(CountDownLatch latch) {
+            try {
+                assertThat(latch.await(60, TimeUnit.SECONDS)).isTrue();
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+        }
+    }
+
     private void pass(long millis) {
         nanos.addAndGet(TimeUnit.MILLISECONDS.toNanos(millis));
     }
@@ -65,29 +94,22 @@ class SharedReadsTests {
 
     @Test
     void fifty_concurrent_callers_cause_one_read() throws Exception {
-        var started = new CountDownLatch(1);
-        var release = new CountDownLatch(1);
+        var read = new SlowRead();
         var threads = Executors.newFixedThreadPool(50);
         try {
             Supplier<DashboardResponse> slow = () -> {
                 count.incrementAndGet();
-                started.countDown();
-                try {
-                    assertThat(release.await(60, TimeUnit.SECONDS)).isTrue();
-                } catch (InterruptedException e) {
-                    throw new IllegalStateException(e);
-                }
-                return response(1);
+                return read.response();
             };
             var results = new ArrayList<Future<DashboardResponse>>();
             results.add(threads.submit(() -> reads.get(NODES, slow)));
-            assertThat(started.await(60, TimeUnit.SECONDS)).isTrue();
+            read.awaitStart();
             // Older than a second, but still being read.
             pass(14_999);
             for (int i = 1; i < 50; i++) {
                 results.add(threads.submit(() -> reads.get(NODES, slow)));
             }
-            release.countDown();
+            read.release();
             for (Future<DashboardResponse> result : results) {
                 assertThat(result.get(60, TimeUnit.SECONDS).status()).isEqualTo(200);
             }
@@ -99,18 +121,12 @@ class SharedReadsTests {
 
     @Test
     void failure_reaches_those_who_wait_and_is_not_kept() throws Exception {
-        var started = new CountDownLatch(1);
-        var release = new CountDownLatch(1);
+        var read = new SlowRead();
         CompletableFuture<DashboardResponse> first = CompletableFuture.supplyAsync(() -> reads.get(NODES, () -> {
-            started.countDown();
-            try {
-                assertThat(release.await(60, TimeUnit.SECONDS)).isTrue();
-            } catch (InterruptedException e) {
-                throw new IllegalStateException(e);
-            }
+            read.response();
             throw new IllegalStateException("no database");
         }));
-        assertThat(started.await(60, TimeUnit.SECONDS)).isTrue();
+        read.awaitStart();
         var waiting = new Thread(() -> {
             try {
                 reads.get(NODES, counted(1));
@@ -121,7 +137,7 @@ class SharedReadsTests {
         });
         waiting.start();
         await().until(() -> waiting.getState() == Thread.State.TIMED_WAITING);
-        release.countDown();
+        read.release();
         waiting.join();
         assertThat(count).hasValue(500);
         assertThatThrownBy(first::join).hasRootCauseMessage("no database");
@@ -130,57 +146,40 @@ class SharedReadsTests {
 
     @Test
     void caller_is_refused_if_too_many_wait() throws Exception {
-        var started = new CountDownLatch(1);
-        var release = new CountDownLatch(1);
+        var read = new SlowRead();
         var threads = Executors.newCachedThreadPool();
         try {
-            Supplier<DashboardResponse> slow = () -> {
-                started.countDown();
-                try {
-                    assertThat(release.await(60, TimeUnit.SECONDS)).isTrue();
-                } catch (InterruptedException e) {
-                    throw new IllegalStateException(e);
-                }
-                return response(1);
-            };
+            Supplier<DashboardResponse> slow = read::response;
             var results = new ArrayList<Future<DashboardResponse>>();
             results.add(threads.submit(() -> reads.get(NODES, slow)));
-            assertThat(started.await(60, TimeUnit.SECONDS)).isTrue();
+            read.awaitStart();
             for (int i = 0; i < SharedReads.MOST_WAITING; i++) {
                 results.add(threads.submit(() -> reads.get(NODES, slow)));
             }
             await().until(() -> reads.waiting() == SharedReads.MOST_WAITING);
             assertThatThrownBy(() -> reads.get(NODES, slow)).hasMessageContaining("Too many callers wait");
-            release.countDown();
+            read.release();
             for (Future<DashboardResponse> result : results) {
                 assertThat(result.get(60, TimeUnit.SECONDS).status()).isEqualTo(200);
             }
             assertThat(reads.waiting()).isZero();
             assertThat(reads.get(NODES, slow).status()).isEqualTo(200);
         } finally {
-            release.countDown();
+            read.release();
             threads.shutdownNow();
         }
     }
 
     @Test
     void read_that_is_stuck_does_not_keep_others_from_reading() throws Exception {
-        var started = new CountDownLatch(1);
-        var release = new CountDownLatch(1);
-        CompletableFuture<DashboardResponse> stuck = CompletableFuture.supplyAsync(() -> reads.get(NODES, () -> {
-            started.countDown();
-            try {
-                assertThat(release.await(60, TimeUnit.SECONDS)).isTrue();
-            } catch (InterruptedException e) {
-                throw new IllegalStateException(e);
-            }
-            return response(1);
-        }));
-        assertThat(started.await(60, TimeUnit.SECONDS)).isTrue();
+        var read = new SlowRead();
+        CompletableFuture<DashboardResponse> stuck =
+                CompletableFuture.supplyAsync(() -> reads.get(NODES, read::response));
+        read.awaitStart();
         pass(15_000);
         assertThat(reads.get(NODES, counted(1)).status()).isEqualTo(200);
         assertThat(count).hasValue(1);
-        release.countDown();
+        read.release();
         assertThat(stuck.get(60, TimeUnit.SECONDS).status()).isEqualTo(200);
     }
 

@@ -27,7 +27,7 @@ function setConnection(state) {
   }
 }
 
-/** Returns ok, expired, down, or away: the server responds, its database does not. */
+/** Returns ok, expired, down, or away: the server responds, its database does not, or too many read it. */
 export function useConnection() {
   const [state, setState] = useState(connection);
   useEffect(() => {

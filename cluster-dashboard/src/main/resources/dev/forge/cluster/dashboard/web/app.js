@@ -95,7 +95,7 @@ function Banner() {
     return html`<div class="banner warn" role="alert" id="banner">The server does not respond, perhaps because its database is away. Trying again… Data on this page may be outdated.</div>`;
   }
   if (state === 'away') {
-    return html`<div class="banner warn" role="alert" id="banner">The database does not respond. Trying again… Data on this page may be outdated.</div>`;
+    return html`<div class="banner warn" role="alert" id="banner">The database does not respond or is busy. Trying again… Data on this page may be outdated.</div>`;
   }
   return null;
 }
