@@ -30,6 +30,7 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.security.config.Customizer;
 import org.springframework.security.config.web.server.ServerHttpSecurity;
 import org.springframework.security.core.userdetails.MapReactiveUserDetailsService;
+import org.springframework.security.core.userdetails.ReactiveUserDetailsService;
 import org.springframework.security.core.userdetails.User;
 import org.springframework.security.web.server.SecurityWebFilterChain;
 import org.springframework.test.annotation.DirtiesContext;
@@ -67,14 +68,16 @@ class ReactiveApplicationTests {
         }
 
         @Bean
-        MapReactiveUserDetailsService users() {
-            return new MapReactiveUserDetailsService(
+        ReactiveUserDetailsService users() {
+            var users = new MapReactiveUserDetailsService(
                     User.withUsername("ada").password("{noop}pw").roles("ADMIN").build(),
                     User.withUsername("vic")
                             .password("{noop}pw")
                             .roles("VIEWER")
                             .build(),
                     User.withUsername("sam").password("{noop}pw").roles("USER").build());
+            // Not the object itself, which would store bcrypt hashes.
+            return name -> users.findByUsername(name);
         }
     }
 
