@@ -56,7 +56,7 @@ function Attention() {
           })}
         </ul>
         ${data.cutOff && html`<p class="note">There are more items than shown.</p>`}`
-        : html`<p class="calm-state"><span class="dot good" aria-hidden="true"></span>Nothing needs attention. Failing jobs, missed crons and lost nodes would appear here.</p>`)}<//>
+        : html`<p class="calm-state"><span class="dot good" aria-hidden="true"></span>Nothing needs attention. Failing jobs, missed crons and nodes that keep crashing would appear here.</p>`)}<//>
     <//>`;
 }
 
