@@ -6,11 +6,13 @@ val catalog = extensions.getByType<VersionCatalogsExtension>().named("libs")
 
 val bom = "cluster-bom"
 val publishedJars = setOf(
-    "cluster-core", "cluster-test", "cluster-spring-boot-autoconfigure", "cluster-spring-boot-starter", "cluster-dashboard")
+    "cluster-core", "cluster-test", "cluster-spring-boot-autoconfigure", "cluster-spring-boot-test-autoconfigure",
+    "cluster-spring-boot-starter", "cluster-dashboard")
 val moduleNames = mapOf(
     "cluster-core" to "dev.forge.cluster",
     "cluster-test" to "dev.forge.cluster.test",
     "cluster-spring-boot-autoconfigure" to "dev.forge.cluster.autoconfigure",
+    "cluster-spring-boot-test-autoconfigure" to "dev.forge.cluster.test.autoconfigure",
     "cluster-spring-boot-starter" to "dev.forge.cluster.starter",
     "cluster-dashboard" to "dev.forge.cluster.dashboard",
     "sample-app" to "sample",

@@ -9,7 +9,8 @@ pluginManagement {
 
 rootProject.name = "cluster"
 include(
-    "cluster-bom", "cluster-core", "cluster-test", "cluster-spring-boot-autoconfigure", "cluster-spring-boot-starter",
+    "cluster-bom", "cluster-core", "cluster-test", "cluster-spring-boot-autoconfigure",
+    "cluster-spring-boot-test-autoconfigure", "cluster-spring-boot-starter",
     "cluster-dashboard", "sample-app", "cluster-benchmarks")
 
 // The root pom.xml is the single source of versions: every property there is a version here.

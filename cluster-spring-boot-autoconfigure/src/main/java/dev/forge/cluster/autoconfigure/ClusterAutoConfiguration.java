@@ -118,6 +118,13 @@ public final class ClusterAutoConfiguration {
     /** The name of the cluster in logs, metrics and the endpoint. */
     public record ClusterName(String text) {}
 
+    // The test support replaces it, to drive the node itself.
+    @Bean
+    @ConditionalOnMissingBean
+    Node.Drive clusterDrive() {
+        return Node.Drive.by(scheduler());
+    }
+
     @Bean
     NodeRuntime clusterParts(
             ClusterProperties properties,
@@ -125,11 +132,11 @@ public final class ClusterAutoConfiguration {
             Schema schema,
             NodeIdentityProvider identities,
             ObjectProvider<OperatorSource> operators,
+            Node.Drive drive,
             ApplicationContext context) {
         Pooler pooler = Pooler.detect(database.direct());
         var control =
                 new ControlConnections(database.direct(), pooler, properties.controlConnections(), CONTROL_TIMEOUT);
-        ThreadPoolTaskScheduler scheduler = scheduler();
         var events = new EventThread(context);
         // Found at the first operation: a bean of the application may depend on beans of the cluster.
         Supplier<OperatorSource> operatorSource =
@@ -139,11 +146,11 @@ public final class ClusterAutoConfiguration {
                 settings(properties, database, basis(properties.leader().strategy(), pooler)),
                 new Node.Resources(
                         schema, database.direct(), control, new NodeStore(schema, control.urgent()), identities, audit),
-                scheduler,
+                drive,
                 events);
         node.onLostLeadership(properties.node().onLostLeadership(), () -> exit(context));
         node.onWritableAgain(database::renewPool);
-        return new NodeRuntime(control, scheduler, events, node, new KeepAliveThread(context.getEnvironment()));
+        return new NodeRuntime(control, drive.scheduler(), events, node, new KeepAliveThread(context.getEnvironment()));
     }
 
     // Depends on the components of the node, because they and their handlers must exist when the node joins.
@@ -191,7 +198,7 @@ public final class ClusterAutoConfiguration {
     }
 
     /** Not a bean, because the application's {@code @Scheduled} methods would use it. */
-    private static ThreadPoolTaskScheduler scheduler() {
+    public static ThreadPoolTaskScheduler scheduler() {
         var scheduler = new ThreadPoolTaskScheduler();
         scheduler.setThreadNamePrefix("forge-cluster-");
         scheduler.setRemoveOnCancelPolicy(true);

@@ -137,11 +137,26 @@ public final class DisabledClusterAutoConfiguration {
     }
 
     private static <T> T rejecting(Class<T> type) {
-        return type.cast(Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, new Rejecting(type)));
+        return rejecting(
+                type,
+                "the cluster is disabled (forge.cluster.enabled=false)",
+                "Set forge.cluster.enabled=true, or define a %s bean (in a test @MockitoBean) that handles the call."
+                        .formatted(type.getSimpleName()));
+    }
+
+    /**
+     * Returns a bean of the API that rejects all calls that need a cluster.
+     *
+     * @param reason why there is none
+     * @param remedy what to do
+     */
+    public static <T> T rejecting(Class<T> type, String reason, String remedy) {
+        return type.cast(Proxy.newProxyInstance(
+                type.getClassLoader(), new Class<?>[] {type}, new Rejecting(type, reason, remedy)));
     }
 
     /** Rejects all calls, including those of default methods. */
-    private record Rejecting(Class<?> type) implements InvocationHandler {
+    private record Rejecting(Class<?> type, String reason, String remedy) implements InvocationHandler {
 
         @Override
         public @Nullable Object invoke(Object proxy, Method method, Object @Nullable [] arguments) {
@@ -150,15 +165,15 @@ public final class DisabledClusterAutoConfiguration {
                 return switch (name) {
                     case "equals" -> arguments != null && proxy == arguments[0];
                     case "hashCode" -> System.identityHashCode(proxy);
-                    default -> type.getSimpleName() + " (disabled: forge.cluster.enabled=false)";
+                    default -> "%s (%s)".formatted(type.getSimpleName(), reason);
                 };
             }
             if (type == StartupCoordinator.class && name.equals("once") && arguments != null) {
                 log.info(
-                        "Startup action '{}' version '{}' runs on this node and is not recorded: the cluster is disabled"
-                                + " (forge.cluster.enabled=false).",
+                        "Startup action '{}' version '{}' runs on this node and is not recorded: {}.",
                         arguments[0],
-                        arguments[1]);
+                        arguments[1],
+                        reason);
                 // The application needs the data of the action even without a cluster.
                 ((Runnable) arguments[arguments.length - 1]).run();
                 return true;
@@ -180,10 +195,7 @@ public final class DisabledClusterAutoConfiguration {
                     }
                 }
             }
-            throw new ClusterDisabledException(("%s.%s: the cluster is disabled (forge.cluster.enabled=false)."
-                            + " Set forge.cluster.enabled=true, or define a %1$s bean (in a test @MockitoBean) that handles"
-                            + " the call.")
-                    .formatted(type.getSimpleName(), name));
+            throw new ClusterDisabledException("%s.%s: %s. %s".formatted(type.getSimpleName(), name, reason, remedy));
         }
     }
 

@@ -13,7 +13,7 @@ import tools.jackson.databind.json.JsonMapper;
 /** Writes payloads with the application's Jackson mapper unless the application defines a codec. */
 @Configuration(proxyBeanMethods = false)
 @ConditionalOnClass(JsonMapper.class)
-class PayloadCodecConfiguration {
+public class PayloadCodecConfiguration {
 
     @Bean
     @ConditionalOnMissingBean(PayloadCodec.class)

@@ -143,7 +143,7 @@ class DisabledClusterTests {
     void proxy_of_a_disabled_cluster_has_equals_and_hash_code() {
         RUNNER.run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
-            assertThat(jobs).hasToString("Jobs (disabled: forge.cluster.enabled=false)");
+            assertThat(jobs).hasToString("Jobs (the cluster is disabled (forge.cluster.enabled=false))");
             assertThat(List.of(jobs)).contains(jobs);
             assertThat(jobs.hashCode()).isEqualTo(jobs.hashCode());
             assertThat(jobs).isNotEqualTo(context.getBean(Crons.class));

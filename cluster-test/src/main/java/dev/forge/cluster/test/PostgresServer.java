@@ -159,6 +159,19 @@ public final class PostgresServer {
         return template;
     }
 
+    /**
+     * Creates a database without tables whose {@linkplain MovableTime time} tests can move. Defaults and views that are created in it
+     * get that time.
+     */
+    public TestDatabase createDatabaseWithMovableTime(String label) {
+        TestDatabase database = create(label, "template1");
+        // For sessions that begin later.
+        admin.sql("ALTER DATABASE %s SET search_path = %s".formatted(database.name(), MovableTime.SEARCH_PATH))
+                .update();
+        MovableTime.install(database.dataSource());
+        return database;
+    }
+
     private TestDatabase create(String label, String from) {
         String readable = label.toLowerCase(Locale.ROOT).replaceAll("[^a-z0-9]+", "_");
         String name = prefix + created.incrementAndGet() + "_" + readable.substring(0, Math.min(30, readable.length()));

@@ -18,6 +18,7 @@ public final class TestDatabase implements AutoCloseable {
     private final String url;
     private final DataSource newSessions;
     private final ReusedSessions dataSource;
+    private final MovableTime time = new MovableTime(this);
 
     TestDatabase(PostgresServer server, String name, String url) {
         this.server = server;
@@ -60,6 +61,11 @@ public final class TestDatabase implements AutoCloseable {
     /** Returns a client of {@link #dataSource()}. */
     public JdbcClient jdbc() {
         return JdbcClient.create(dataSource);
+    }
+
+    /** Returns the time of a database that {@link PostgresServer#createDatabaseWithMovableTime} has created. */
+    public MovableTime time() {
+        return time;
     }
 
     /** Empties the cluster's tables in every schema that has them. */

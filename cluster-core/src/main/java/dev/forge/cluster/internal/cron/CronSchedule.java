@@ -23,7 +23,7 @@ import org.springframework.util.StringUtils;
  * Computes the slots of a cron. An expression describes local times, which are computed without a zone and converted to
  * instants afterwards. So a local time that a clock change skips has no slot, and one that occurs twice has one slot, the first.
  */
-sealed interface CronSchedule {
+public sealed interface CronSchedule {
 
     /** The expression of a cron that never fires. */
     String NEVER = "-";

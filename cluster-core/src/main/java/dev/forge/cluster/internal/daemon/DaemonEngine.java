@@ -86,7 +86,7 @@ public final class DaemonEngine implements NodeComponent {
     private final DaemonCandidacy candidacy;
     private final DaemonSupervisor supervisor;
     private final DaemonPlacement placement;
-    private final NodeLoop keeping = NodeLoop.of("daemons", this::keepInterval, this::keep);
+    private final NodeLoop keeping = NodeLoop.upkeep("daemons", this::keepInterval, this::keep);
 
     private volatile boolean begun;
     private volatile long begunAt;

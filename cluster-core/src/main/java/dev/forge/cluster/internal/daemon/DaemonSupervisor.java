@@ -51,7 +51,7 @@ final class DaemonSupervisor {
     private final Runnable onChange;
     // Few and long-lived platform threads, because thread dumps show them.
     private final SimpleAsyncTaskExecutor threads = new SimpleAsyncTaskExecutor("forge-daemon-");
-    private final NodeLoop loop = NodeLoop.of("watch-daemons", this::interval, this::watch);
+    private final NodeLoop loop = NodeLoop.upkeep("watch-daemons", this::interval, this::watch);
 
     private final ReentrantLock lock;
     private final Condition changed;

@@ -71,7 +71,7 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.core.ParameterizedTypeReference;
 
 /** {@link Jobs} on {@code forge_jobs}. */
-public final class DefaultJobs implements Jobs {
+public final class DefaultJobs implements InspectableJobs {
 
     private static final int MOST_LISTED = 1_000;
 
@@ -228,6 +228,17 @@ public final class DefaultJobs implements Jobs {
     public NewJob prepare(String name, @Nullable Object payload, JobOptions options) {
         names.requireRegistered(name);
         return newJobs.create(name, payload, options);
+    }
+
+    @Override
+    public Set<String> namesOf(Class<?> payload) {
+        JobName declared = payload.getAnnotation(JobName.class);
+        return declared != null ? Set.of(declared.value()) : handlers.namesTaking(payload);
+    }
+
+    @Override
+    public <T> T read(String payload, Class<T> type) {
+        return type.cast(json.read(payload, type));
     }
 
     private String nameOf(Object payload) {

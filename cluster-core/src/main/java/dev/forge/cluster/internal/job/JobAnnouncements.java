@@ -37,7 +37,7 @@ final class JobAnnouncements {
     private final Node node;
     private final NotificationChannel channel;
     private final @Nullable ClusterCoordinator coordinator;
-    private final NodeLoop loop = NodeLoop.of("announce", this::untilNext, this::sendAnnouncement);
+    private final NodeLoop loop = NodeLoop.upkeep("announce", this::untilNext, this::sendAnnouncement);
 
     /** What to announce; null: nothing. */
     private final AtomicReference<@Nullable Announcement> unannounced = new AtomicReference<>();

@@ -88,6 +88,7 @@ public final class JobEngine implements NodeComponent {
     private final Notifications notifications;
     private final Supplier<List<JobInterceptor>> interceptors;
     private final Function<String, String> laneOf;
+    private volatile Runnable announcementListener = () -> {};
 
     /**
      * What the engine depends on.
@@ -170,6 +171,7 @@ public final class JobEngine implements NodeComponent {
     public void announce(JobPriority priority) {
         wakeWorker();
         announcements.announce(priority, null);
+        announcementListener.run();
     }
 
     /** Announces a job that was enqueued and committed. Wakes the worker of this node only if it runs such jobs. */
@@ -179,6 +181,7 @@ public final class JobEngine implements NodeComponent {
             worker.wake(queue);
         }
         announcements.announce(JobPriority.of(job.priority()), queue);
+        announcementListener.run();
     }
 
     /** Announces a cancelled job, so that the node that runs it stops its handler. */
@@ -222,6 +225,30 @@ public final class JobEngine implements NodeComponent {
             worker.limitsChanged();
         } else if (news.equals(WAITING)) {
             dependencies.begun();
+        }
+    }
+
+    // Tests that drive a node -------------------------------------------------------------------------------
+
+    /** Claims the next due job and runs it on this node; see {@link Worker#runNext}. */
+    public List<UUID> runNext() throws InterruptedException {
+        return worker == null ? List.of() : worker.runNext();
+    }
+
+    /** Claims a due job and runs it on this node; returns false if it cannot start now. */
+    public boolean run(UUID job) throws InterruptedException {
+        return worker != null && worker.run(job);
+    }
+
+    /** Calls a listener on the committing thread, whenever jobs of this node may have become due. */
+    public void onAnnouncement(Runnable listener) {
+        announcementListener = listener;
+    }
+
+    @Override
+    public void timeMoved() {
+        if (worker != null) {
+            worker.timeMoved();
         }
     }
 
@@ -493,6 +520,11 @@ public final class JobEngine implements NodeComponent {
         @Override
         public long nanos() {
             return node.nanos();
+        }
+
+        @Override
+        public boolean isStepped() {
+            return node.isStepped();
         }
 
         @Override

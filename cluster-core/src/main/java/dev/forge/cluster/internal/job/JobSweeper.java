@@ -176,7 +176,7 @@ final class JobSweeper {
     private boolean hasClockStepped() {
         Duration former = clockOffset;
         Instant database = recoveries.clock();
-        Duration offset = Duration.between(Instant.EPOCH, database).minusNanos(node.nanos());
+        Duration offset = Duration.between(Instant.EPOCH, database).minusNanos(node.databaseNanos());
         clockOffset = offset;
         return former != null && offset.minus(former).compareTo(CLOCK_STEP) > 0;
     }

@@ -34,7 +34,7 @@ final class OverloadProtection {
     }
 
     NodeLoop loop() {
-        return NodeLoop.of("watch-load", () -> CHECK_INTERVAL, this::check);
+        return NodeLoop.upkeep("watch-load", () -> CHECK_INTERVAL, this::check);
     }
 
     private void check() {

@@ -32,7 +32,7 @@ public final class LockKeeper implements NodeComponent {
         this.locks = locks;
         this.lease = lease;
         this.nanos = nanos;
-        this.loop = NodeLoop.of("renew-locks", () -> lease.dividedBy(3), this::pass);
+        this.loop = NodeLoop.upkeep("renew-locks", () -> lease.dividedBy(3), this::pass);
     }
 
     /** A lock whose lease is renewed until {@link #stop}. */

@@ -30,11 +30,12 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.function.Consumer;
+import java.util.function.LongSupplier;
 import java.util.random.RandomGenerator;
 import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.scheduling.TaskScheduler;
+import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 
 /**
  * This process as a node of the cluster, as components and the wiring see it. {@link NodeLifecycle} starts and stops it, {@link
@@ -44,8 +45,8 @@ public final class Node implements Candidate {
 
     private final NodeSettings settings;
     private final Resources resources;
-    private final TaskScheduler scheduler;
-    private final Pace pace = new Pace(System::nanoTime, RandomGenerator.getDefault());
+    private final Drive drive;
+    private final Pace pace;
     private final BlockedFences fences;
     private final Elector elector;
     private final NodeLifecycle lifecycle;
@@ -63,6 +64,22 @@ public final class Node implements Candidate {
     }
 
     /**
+     * What drives a node: its loops and the time, or a test.
+     *
+     * @param scheduler runs the loops
+     * @param moved by how many nanoseconds a test has moved the time of the database
+     * @param stepped whether no loop runs by itself, no job is claimed by itself, and membership never expires: a test calls {@link
+     *     #step()} and the like
+     */
+    public record Drive(ThreadPoolTaskScheduler scheduler, LongSupplier moved, boolean stepped) {
+
+        /** Creates the drive of a node whose loops run by themselves. */
+        public static Drive by(ThreadPoolTaskScheduler scheduler) {
+            return new Drive(scheduler, () -> 0, false);
+        }
+    }
+
+    /**
      * The schema, the connections and the identity that a node works with.
      *
      * @param direct opens the connection of the session
@@ -77,12 +94,13 @@ public final class Node implements Candidate {
             NodeIdentityProvider identities,
             Audit audit) {}
 
-    public Node(NodeSettings settings, Resources resources, TaskScheduler scheduler, Consumer<ClusterEvent> events) {
+    public Node(NodeSettings settings, Resources resources, Drive drive, Consumer<ClusterEvent> events) {
         this.settings = settings;
         this.resources = resources;
-        this.scheduler = scheduler;
+        this.drive = drive;
+        this.pace = new Pace(drive.stepped ? () -> 0 : System::nanoTime, RandomGenerator.getDefault());
         Election election = settings.election();
-        this.fences = new BlockedFences(scheduler.getClock(), pace::nanos);
+        this.fences = new BlockedFences(drive.scheduler.getClock(), pace::nanos);
         this.elector = new Elector(
                 new Elector.Timing(
                         election.checkInterval(), election.lease(), election.renewInterval(), election.localDeadline()),
@@ -95,7 +113,7 @@ public final class Node implements Candidate {
                     .forEach(elector::join);
         }
         this.lifecycle =
-                new NodeLifecycle(settings, resources, new NodeLifecycle.Environment(scheduler, pace, events), elector);
+                new NodeLifecycle(settings, resources, new NodeLifecycle.Environment(drive, pace, events), elector);
         this.components = lifecycle.components();
         this.membership = lifecycle.membership();
     }
@@ -135,7 +153,39 @@ public final class Node implements Candidate {
 
     /** Runs all clean-ups at once, if this node leads the role log_compactor; for tests, which do not wait for the loops. */
     public void cleanUp() {
-        components.cleanUp();
+        components.pass(NodeLoop.Kind.CLEAN_UP);
+    }
+
+    /** Runs one pass of each loop that moves work on, on the caller's thread; for tests. */
+    public void step() {
+        components.pass(NodeLoop.Kind.WORK);
+    }
+
+    /** Adapts to a time that a test has moved. */
+    public void timeMoved() {
+        components.forEach(NodeComponent::timeMoved);
+        components.wakeLoops();
+    }
+
+    /** Returns whether a test drives this node. */
+    public boolean isStepped() {
+        return drive.stepped;
+    }
+
+    /** Ends this node as a crash would: its row and all that it holds stay behind. For tests. */
+    public void die() {
+        lifecycle.die();
+    }
+
+    /** Declares another node dead, as a look does that misses its heartbeats, and releases what it holds. For tests. */
+    public void declareDead(UUID other) {
+        resources
+                .nodes
+                .beats(other)
+                .ifPresent(beats -> resources
+                        .nodes
+                        .declareDead(other, beats, () -> components.releaseHeldByDead(resources.nodes, other))
+                        .ifPresent(Runnable::run));
     }
 
     /** Runs an election at once. */
@@ -182,11 +232,17 @@ public final class Node implements Candidate {
 
     /** Returns the clock of this machine, for times that only this node sees. */
     public InstantSource clock() {
-        return scheduler.getClock();
+        return drive.scheduler.getClock();
     }
 
+    /** Returns the monotonic time of this process, plus what a test that steps this node has moved it by. */
     public long nanos() {
-        return pace.nanos();
+        return drive.stepped ? System.nanoTime() + drive.moved.getAsLong() : pace.nanos();
+    }
+
+    /** Returns a monotonic time whose differences are those of the database's time, which a test may stop and move. */
+    public long databaseNanos() {
+        return drive.stepped ? drive.moved.getAsLong() : pace.nanos() + drive.moved.getAsLong();
     }
 
     public Pace pace() {

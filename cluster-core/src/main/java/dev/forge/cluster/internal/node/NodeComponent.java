@@ -107,6 +107,9 @@ public interface NodeComponent {
     /** Releases rows that this node still holds, inside of the transaction that deletes its row. */
     default void releaseHeldByLeaving(UUID node) {}
 
+    /** Called after a test has moved the time: what holds as long as this node lives still holds, and what is overdue ends. */
+    default void timeMoved() {}
+
     /** Called with each notification from another node that is not about leadership. Must not block. */
     default void heard(String notification) {}
 }

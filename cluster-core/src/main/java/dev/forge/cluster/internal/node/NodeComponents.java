@@ -25,7 +25,9 @@ final class NodeComponents {
     private final BooleanSupplier mayCleanUp;
     private final List<NodeComponent> components = new CopyOnWriteArrayList<>();
     private final List<Loop> loops = new CopyOnWriteArrayList<>();
-    private final List<Runnable> cleanUps = new CopyOnWriteArrayList<>();
+    private final List<DeclaredLoop> declaredLoops = new CopyOnWriteArrayList<>();
+
+    private record DeclaredLoop(NodeLoop.Kind kind, Loop loop, Runnable pass) {}
 
     /**
      * @param runner runs each pass of a loop
@@ -51,7 +53,7 @@ final class NodeComponents {
     /** Adds a loop, which runs from the node's start to its end. */
     void add(NodeLoop declared) {
         Runnable pass = () -> {
-            if (!declared.isCleanUp() || mayCleanUp.getAsBoolean()) {
+            if (declared.kind() != NodeLoop.Kind.CLEAN_UP || mayCleanUp.getAsBoolean()) {
                 declared.pass();
             }
         };
@@ -59,9 +61,7 @@ final class NodeComponents {
                 declared.name(), declared.pause(), () -> runner.accept(pass), environment, declared.patience());
         declared.runBy(loop);
         loops.add(loop);
-        if (declared.isCleanUp()) {
-            cleanUps.add(pass);
-        }
+        declaredLoops.add(new DeclaredLoop(declared.kind(), loop, pass));
     }
 
     void forEach(Consumer<NodeComponent> action) {
@@ -187,7 +187,17 @@ final class NodeComponents {
                 components.stream().flatMap(component -> component.stuck().stream()));
     }
 
-    void cleanUp() {
-        cleanUps.forEach(Runnable::run);
+    /** Runs one pass of each loop of a kind on the caller's thread, in the order of registration. */
+    void pass(NodeLoop.Kind kind) {
+        declaredLoops.stream()
+                .filter(declared -> declared.kind == kind)
+                .forEach(declared -> runner.accept(declared.pass));
+    }
+
+    /** Has all loops that move work on make a pass now. */
+    void wakeLoops() {
+        declaredLoops.stream()
+                .filter(declared -> declared.kind == NodeLoop.Kind.WORK)
+                .forEach(declared -> declared.loop.wake());
     }
 }

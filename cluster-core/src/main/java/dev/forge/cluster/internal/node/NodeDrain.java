@@ -14,6 +14,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
+import org.slf4j.event.Level;
 import org.springframework.dao.DataAccessException;
 
 /** Has a node end its work: it takes nothing new, and what does not end in time is interrupted and given back. */
@@ -74,14 +75,18 @@ final class NodeDrain {
             log.debug("Node {}: could not record that it drains", current, e);
         }
         participants.components.forEach(NodeComponent::quiesce);
-        log.info(
+        // A test that drives a node lets it leave before each test.
+        Level level = environment.drive().stepped() ? Level.DEBUG : Level.INFO;
+        log.atLevel(level)
+                .log(
                 "Node {}: draining. Running jobs: {}; they may take {} to end (forge.cluster.shutdown.drain-timeout).",
                 current,
                 participants.components.load(),
                 timeout);
         long begin = environment.pace().nanos();
         int interrupted = participants.components.awaitIdleOrRelease(begin + timeout.toNanos());
-        log.info(
+        log.atLevel(level)
+                .log(
                 "Node {}: drained in {}. Interrupted jobs: {}.",
                 current,
                 Duration.ofNanos(environment.pace().nanos() - begin).truncatedTo(ChronoUnit.MILLIS),
@@ -94,6 +99,7 @@ final class NodeDrain {
         if (state.get() == State.RUNNING && (underWay == null || underWay.isDone())) {
             // On another thread: a drain takes as long as the work takes, and heartbeats must continue.
             requested = environment
+                    .drive()
                     .scheduler()
                     .schedule(
                             () -> {
@@ -104,7 +110,7 @@ final class NodeDrain {
                                     participants.elector.resignSoon();
                                 }
                             },
-                            environment.scheduler().getClock().instant());
+                            environment.drive().scheduler().getClock().instant());
         }
     }
 }

@@ -28,7 +28,6 @@ import java.util.function.Consumer;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
-import org.springframework.scheduling.TaskScheduler;
 
 /**
  * Starts, drains and stops a node, and runs the passes of its own loops: heartbeats, looks at the other nodes, elections and the
@@ -60,7 +59,8 @@ final class NodeLifecycle {
     private final RequiredLeadership requiredLeadership;
     private final NodeDrain drain;
     private final NodeLoop heartbeat;
-    private final @Nullable NodeLoop elections;
+    private final List<NodeLoop> elections;
+    private final boolean stepped;
 
     private final ReentrantLock beatLock = new ReentrantLock();
     private final AtomicReference<State> state = new AtomicReference<>(State.STOPPED);
@@ -72,10 +72,10 @@ final class NodeLifecycle {
     /**
      * The running environment of a node.
      *
-     * @param scheduler runs the loops
+     * @param drive runs the loops, unless a test does
      * @param events receives events for the application; must not block
      */
-    record Environment(TaskScheduler scheduler, Pace pace, Consumer<ClusterEvent> events) {}
+    record Environment(Node.Drive drive, Pace pace, Consumer<ClusterEvent> events) {}
 
     NodeLifecycle(NodeSettings settings, Resources resources, Environment environment, Elector elector) {
         this.settings = settings;
@@ -83,8 +83,9 @@ final class NodeLifecycle {
         this.pace = environment.pace;
         this.events = environment.events;
         this.elector = elector;
+        this.stepped = environment.drive.stepped();
         this.components = new NodeComponents(
-                new Loop.Environment(environment.scheduler, pace::nanos, this::hasContactSince),
+                new Loop.Environment(environment.drive.scheduler(), pace::nanos, this::hasContactSince),
                 interrupts,
                 this::runPass,
                 () -> elector.isLeader(Leadership.LOG_COMPACTOR));
@@ -106,18 +107,18 @@ final class NodeLifecycle {
                 environment,
                 new NodeDrain.Participants(resources.nodes(), membership, components, elector, interrupts),
                 state);
-        this.heartbeat = NodeLoop.of("heartbeat", membership::pauseBetweenBeats, this::beat);
+        this.heartbeat = NodeLoop.upkeep("heartbeat", membership::pauseBetweenBeats, this::beat);
         components.add(heartbeat);
-        components.add(NodeLoop.of("observe", this::observationPause, this::observe));
+        components.add(NodeLoop.upkeep("observe", this::observationPause, this::observe));
         components.add(NodeLoop.cleanUp("clean-up-nodes", this::purgeDead));
-        components.add(NodeLoop.of("watch-leadership", () -> LEADERSHIP_WATCH, this::watchLeadership));
+        components.add(NodeLoop.upkeep("watch-leadership", () -> LEADERSHIP_WATCH, this::watchLeadership));
         if (session == null) {
             var store = new ElectionStore(resources.schema(), ControlConnections.urgent(resources.control()));
-            this.elections = NodeLoop.of("elect", () -> untilElection, () -> elect(store));
-            components.add(elections);
+            this.elections = List.of(NodeLoop.upkeep("elect", () -> untilElection, () -> elect(store)));
         } else {
-            this.elections = null;
+            this.elections = List.of();
         }
+        elections.forEach(components::add);
     }
 
     // Start and stop ------------------------------------------------------------------------------------------
@@ -143,8 +144,13 @@ final class NodeLifecycle {
             // The first look comes before all else: nodes that join later are then seen joining.
             observe();
             membership.activate();
-            components.startLoops();
             elector.compete(settings.presence().mayCompete());
+            if (stepped) {
+                // The only one there is: otherwise a test would have to wait for what needs a leader.
+                elections.forEach(NodeLoop::pass);
+            } else {
+                components.startLoops();
+            }
             components.forEach(NodeComponent::begin);
             if (mustLead()) {
                 requiredLeadership.await();
@@ -207,6 +213,26 @@ final class NodeLifecycle {
             } catch (InterruptedException e) {
                 interrupts.defer();
             }
+        }
+    }
+
+    /** See {@link Node#die}. */
+    void die() {
+        stopping = true;
+        leaving = true;
+        try {
+            interrupts.run(() -> {
+                elector.sessionLost();
+                components.stopLoops(STOP_PATIENCE);
+                components.forEach(NodeComponent::lost);
+                components.end();
+                endSession();
+                membership.end();
+                state.set(State.STOPPED);
+            });
+        } finally {
+            leaving = false;
+            stopping = false;
         }
     }
 
@@ -403,9 +429,7 @@ final class NodeLifecycle {
     }
 
     void electSoon() {
-        if (elections != null) {
-            elections.wake();
-        }
+        elections.forEach(NodeLoop::wake);
     }
 
     void beatSoon() {

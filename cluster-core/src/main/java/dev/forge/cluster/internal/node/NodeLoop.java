@@ -22,25 +22,40 @@ public final class NodeLoop {
     private final Supplier<Duration> pause;
     private final Runnable pass;
     private final Duration patience;
-    private final boolean cleanUp;
+    private final Kind kind;
     private volatile @Nullable Loop loop;
 
-    private NodeLoop(String name, Supplier<Duration> pause, Runnable pass, Duration patience, boolean cleanUp) {
+    /** What a loop is for: a node that a test steps runs only the passes that the test asks for. */
+    public enum Kind {
+        /** Moves the work of the application on: decides crons, releases jobs, recovers and repairs. */
+        WORK,
+        /** Keeps the node itself going: heartbeats, renewals, watches, statistics. */
+        UPKEEP,
+        /** Deletes old rows. */
+        CLEAN_UP
+    }
+
+    private NodeLoop(String name, Supplier<Duration> pause, Runnable pass, Duration patience, Kind kind) {
         this.name = name;
         this.pause = pause;
         this.pass = pass;
         this.patience = patience;
-        this.cleanUp = cleanUp;
+        this.kind = kind;
     }
 
-    /** Creates a loop that each node runs. */
+    /** Creates a loop that moves the work of the application on. */
     public static NodeLoop of(String name, Supplier<Duration> pause, Runnable pass) {
-        return new NodeLoop(name, pause, pass, Loop.PASS_PATIENCE, false);
+        return new NodeLoop(name, pause, pass, Loop.PASS_PATIENCE, Kind.WORK);
+    }
+
+    /** Creates a loop that keeps the node itself going. */
+    public static NodeLoop upkeep(String name, Supplier<Duration> pause, Runnable pass) {
+        return new NodeLoop(name, pause, pass, Loop.PASS_PATIENCE, Kind.UPKEEP);
     }
 
     /** Creates a loop that deletes old rows. It runs every minute, and only on the leader of the role log_compactor. */
     public static NodeLoop cleanUp(String name, Runnable pass) {
-        return new NodeLoop(name, () -> CLEAN_UP, pass, CLEAN_UP_PATIENCE, true);
+        return new NodeLoop(name, () -> CLEAN_UP, pass, CLEAN_UP_PATIENCE, Kind.CLEAN_UP);
     }
 
     /** Runs a pass now, or right after the one under way. Does nothing before the node starts and after its end. */
@@ -68,8 +83,8 @@ public final class NodeLoop {
         return patience;
     }
 
-    boolean isCleanUp() {
-        return cleanUp;
+    Kind kind() {
+        return kind;
     }
 
     void runBy(Loop loop) {

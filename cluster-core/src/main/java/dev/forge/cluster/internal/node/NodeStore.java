@@ -19,6 +19,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Consumer;
@@ -324,6 +325,17 @@ public final class NodeStore {
             leaders.releaseHeldBy(id);
             return release.get();
         }));
+    }
+
+    /** Returns the heartbeat counter of a node; empty if there is no such row. */
+    public OptionalLong beats(UUID id) {
+        return jdbc
+                .sql(schema.sql("SELECT beats FROM ~.forge_nodes WHERE id = ?"))
+                .params(id)
+                .query((row, n) -> row.getLong(1))
+                .list().stream()
+                .mapToLong(Long::longValue)
+                .findFirst();
     }
 
     /**

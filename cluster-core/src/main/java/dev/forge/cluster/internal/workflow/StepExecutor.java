@@ -76,7 +76,8 @@ final class StepExecutor {
             StepDeadlines deadlines,
             Executor branches,
             LongSupplier nanos,
-            RandomGenerator random) {
+            RandomGenerator random,
+            StepProbe probe) {
 
         /** Returns whether a step is not retried after that attempt. */
         boolean isLastAttempt(Step<?> step, int attempt, Throwable cause) {
@@ -167,7 +168,11 @@ final class StepExecutor {
         Step<?> step = attempt.step();
         ObservedStep.observe(runtime.monitor(), version, step.name(), job.id(), attempt.isCompensation(), () -> {
             try {
-                return step.isTransactional() ? executeInTransaction(attempt, began) : executeAndRecord(attempt, began);
+                Object returned = step.isTransactional()
+                        ? executeInTransaction(attempt, began)
+                        : executeAndRecord(attempt, began);
+                runtime.probe().after(job, step.name(), attempt.isCompensation());
+                return returned;
             } catch (WorkflowSuspension e) {
                 if (e.reason() instanceof DatabaseFailed) {
                     interruptedByDatabase.add(attempt);
@@ -207,6 +212,7 @@ final class StepExecutor {
             Runnable release = () -> recordOverdue(attempt, deadline);
             job.onRelease(release);
             try {
+                runtime.probe().before(job, step.name(), attempt.isCompensation());
                 Object returned = attempt.call();
                 Object result =
                         step.isTransactional() ? AsyncResults.requireFinished(returned) : AsyncResults.await(returned);

@@ -15,6 +15,7 @@ import dev.forge.cluster.internal.job.store.JobStore;
 import dev.forge.cluster.internal.job.store.JobStore.NewJob;
 import dev.forge.cluster.internal.job.store.JobSuccessorStore;
 import dev.forge.cluster.internal.job.worker.RunningJob;
+import dev.forge.cluster.internal.job.worker.Worker;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
@@ -51,10 +52,12 @@ import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.function.LongSupplier;
 import java.util.random.RandomGenerator;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
@@ -76,6 +79,7 @@ public final class WorkflowEngine implements NodeComponent {
     private static final Duration LEADER_INTERVAL = Duration.ofSeconds(2);
     private static final int PURGE_BATCH = 5_000;
 
+    private final Node node;
     private final JobEngine jobEngine;
     private final JobHandlers handlers;
     private final DefaultJobs jobs;
@@ -98,6 +102,7 @@ public final class WorkflowEngine implements NodeComponent {
     private final StepRuntime stepRuntime;
     private final DatabaseFaultPauses pauses = new DatabaseFaultPauses();
     private final InstalledVersions versions;
+    private volatile StepProbe probe = StepProbe.NONE;
 
     /**
      * What the engine takes from the application.
@@ -108,6 +113,7 @@ public final class WorkflowEngine implements NodeComponent {
 
     public WorkflowEngine(
             Node node, JobEngine jobEngine, JobHandlers handlers, Resources resources, WorkflowSettings settings) {
+        this.node = node;
         this.jobEngine = jobEngine;
         this.handlers = handlers;
         this.resources = resources;
@@ -144,7 +150,8 @@ public final class WorkflowEngine implements NodeComponent {
                 deadlines,
                 new SimpleAsyncTaskExecutor("forge-cluster-step-"),
                 node::nanos,
-                RandomGenerator.getDefault());
+                RandomGenerator.getDefault(),
+                new InstalledProbe());
     }
 
     // Versions ----------------------------------------------------------------------------------------------
@@ -274,6 +281,56 @@ public final class WorkflowEngine implements NodeComponent {
         return Outcome.snooze(pause);
     }
 
+    // Tests -------------------------------------------------------------------------------------------------
+
+    /** Has a test see each attempt of a step. */
+    public void probe(StepProbe observer) {
+        probe = observer;
+    }
+
+    private final class InstalledProbe implements StepProbe {
+
+        @Override
+        public void before(RunningJob run, String step, boolean compensation) throws Exception {
+            probe.before(run, step, compensation);
+        }
+
+        @Override
+        public void after(RunningJob run, String step, boolean compensation) {
+            probe.after(run, step, compensation);
+        }
+    }
+
+    /**
+     * Calls the method of a version with the recorded history of a run. Executes and writes nothing.
+     *
+     * @param recorded the history; {@link RecordedRun#compensating} must be true, so that nothing new begins
+     * @return the first call that differs from the history; empty if the method makes the recorded calls
+     * @throws IllegalArgumentException if this node lacks the version
+     */
+    public Optional<String> replay(UUID run, WorkflowVersion version, RecordedRun recorded) {
+        WorkflowHandler handler = versions.find(version);
+        if (handler == null) {
+            throw new IllegalArgumentException(
+                    "Workflow %s: the application has no such version; it has %s".formatted(version.label(), names()));
+        }
+        JobHandler carrier = Objects.requireNonNull(handlers.named(version.jobName()));
+        RunningJob job = RunningJob.unclaimed(
+                run,
+                carrier,
+                json,
+                Worker.Stores.of(node.resources().schema(), application(), application()),
+                node::nanos);
+        return new WorkflowExecution(this, handler, job, recorded).replay();
+    }
+
+    /** Returns what reads and writes recorded values. */
+    public PayloadJson json() {
+        return json;
+    }
+
+    // Execution of runs -------------------------------------------------------------------------------------
+
     WorkflowRunStore runs() {
         return runs;
     }
@@ -298,12 +355,13 @@ public final class WorkflowEngine implements NodeComponent {
         return pauses;
     }
 
-    WorkflowSettings.Limits limits() {
-        return settings.limits();
+    /** Returns a clock whose differences are those of the database's time. */
+    LongSupplier databaseNanos() {
+        return node::databaseNanos;
     }
 
-    PayloadJson json() {
-        return json;
+    WorkflowSettings.Limits limits() {
+        return settings.limits();
     }
 
     DefaultJobs jobs() {
@@ -360,6 +418,11 @@ public final class WorkflowEngine implements NodeComponent {
     // Node component ----------------------------------------------------------------------------------------
 
     @Override
+    public void timeMoved() {
+        deadlines.interruptOverdue();
+    }
+
+    @Override
     public Map<String, String> facts() {
         String deprecated = versions.deprecatedJobNames();
         return deprecated.isEmpty() ? Map.of() : Map.of(DEPRECATED_FACT, deprecated);
@@ -375,9 +438,9 @@ public final class WorkflowEngine implements NodeComponent {
     public List<NodeLoop> loops() {
         return List.of(
                 // Sends no statement: a slow database must not delay it.
-                NodeLoop.of("watch-steps", () -> DEADLINES_INTERVAL, deadlines::interruptOverdue),
+                NodeLoop.upkeep("watch-steps", () -> DEADLINES_INTERVAL, deadlines::interruptOverdue),
                 NodeLoop.of("workflows", () -> LEADER_INTERVAL, watch::blockAndRepair),
-                NodeLoop.of("watch-stranded", settings.strandedCheck()::interval, this::checkStranded),
+                NodeLoop.upkeep("watch-stranded", settings.strandedCheck()::interval, this::checkStranded),
                 NodeLoop.cleanUp("clean-up-workflows", this::cleanUp));
     }
 

@@ -27,6 +27,7 @@ import java.lang.reflect.Type;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
@@ -65,7 +66,7 @@ final class WorkflowExecution {
                 job,
                 recorded,
                 engine.limits().historyBytes());
-        this.history = new WorkflowHistory(recorder, engine.signals(), engine.json(), runtime.nanos(), recorded);
+        this.history = new WorkflowHistory(recorder, engine.signals(), engine.json(), engine.databaseNanos(), recorded);
         this.executor = new StepExecutor(runtime, version, job, history);
         this.steps = new WorkflowSteps(runtime, version, job, history, executor);
         var awaited = new AwaitedJobs(engine, version, job, history, steps);
@@ -121,6 +122,32 @@ final class WorkflowExecution {
         }
     }
 
+    /** Calls the method with the recorded history only; returns the first difference, if there is one. */
+    Optional<String> replay() {
+        Throwable failure = null;
+        try {
+            handler.code().run(context, input());
+        } catch (Throwable e) {
+            failure = e;
+        }
+        WorkflowSuspension suspension = recorder.suspension();
+        boolean completed = recorded.status() == WorkflowStatus.COMPLETED;
+        if (suspension != null) {
+            if (suspension.reason() instanceof HistoryMismatch mismatch) {
+                return Optional.of(mismatch.message());
+            }
+            return completed
+                    ? Optional.of("The recorded run completed after %d calls, but the method calls %s"
+                            .formatted(recorded.steps().size(), history.firstUnrecorded()))
+                    : Optional.empty();
+        }
+        String differing = notReplayed(failure);
+        if (differing == null && completed && failure != null) {
+            differing = "The recorded run completed, but the method failed: " + ErrorText.brief(failure);
+        }
+        return Optional.ofNullable(differing);
+    }
+
     private @Nullable Object input() {
         Type type = handler.inputType();
         String input = recorded.input();
@@ -139,13 +166,9 @@ final class WorkflowExecution {
 
     private Object ended(@Nullable Object result, @Nullable Throwable failure) {
         // Before the compensation: it would miss the steps that the method has not replayed.
-        StepRow notReplayed = history.firstNotReplayed();
-        if (notReplayed != null) {
-            return block("%s, but the method %s before that call%s"
-                    .formatted(
-                            WorkflowHistory.mismatchAt(notReplayed),
-                            failure == null ? "returned" : "failed",
-                            failure == null ? "" : ": " + ErrorText.brief(failure)));
+        String mismatch = notReplayed(failure);
+        if (mismatch != null) {
+            return block(mismatch);
         }
         if (recorder.isCompensating()) {
             return compensate();
@@ -160,6 +183,18 @@ final class WorkflowExecution {
             return fail(new PermanentJobFailure("The result of the run " + e.getMessage(), e));
         }
         return end(WorkflowStatus.COMPLETED, json, null);
+    }
+
+    /** Returns which recorded call the ended method has not made; null if it has made all. */
+    private @Nullable String notReplayed(@Nullable Throwable failure) {
+        StepRow missing = history.firstNotReplayed();
+        return missing == null
+                ? null
+                : "%s, but the method %s before that call%s"
+                        .formatted(
+                                WorkflowHistory.mismatchAt(missing),
+                                failure == null ? "returned" : "failed",
+                                failure == null ? "" : ": " + ErrorText.brief(failure));
     }
 
     private Object fail(Throwable failure) {

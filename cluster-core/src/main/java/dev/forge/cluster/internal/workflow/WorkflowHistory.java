@@ -36,6 +36,7 @@ final class WorkflowHistory {
     private final Thread thread = Thread.currentThread();
     private final AtomicInteger runningSteps = new AtomicInteger();
     private int position;
+    private String firstUnrecorded = "nothing";
 
     WorkflowHistory(
             RunRecorder recorder,
@@ -83,6 +84,7 @@ final class WorkflowHistory {
         int at = position++;
         StepRow row = recorded.steps().get(at);
         if (row == null) {
+            firstUnrecorded = describe(StepRow.of(at, name, kind, ""));
             requireNotReplayOnly();
             return null;
         }
@@ -119,6 +121,11 @@ final class WorkflowHistory {
                 .filter(row -> row.position() >= position)
                 .min(Comparator.comparingInt(StepRow::position))
                 .orElse(null);
+    }
+
+    /** Returns the call that was not recorded, at which a replay ended. */
+    String firstUnrecorded() {
+        return firstUnrecorded;
     }
 
     static String mismatchAt(StepRow row) {

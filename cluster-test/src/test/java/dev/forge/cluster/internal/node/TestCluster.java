@@ -161,7 +161,7 @@ public final class TestCluster implements AutoCloseable {
                         new NodeStore(schema, control.urgent()),
                         () -> new NodeIdentity(name, name),
                         new Audit(schema, () -> operators.current(), events::add)),
-                scheduler,
+                Node.Drive.by(scheduler),
                 events::add);
         var leadership =
                 new FencedLeadership(node, new LeaderStore(schema, source), new JdbcTransactionManager(source));

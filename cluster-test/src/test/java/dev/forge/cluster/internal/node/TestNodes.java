@@ -15,15 +15,15 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
-import org.springframework.scheduling.TaskScheduler;
+import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 
 /** Creates nodes and settings as the auto-configuration would. */
 public final class TestNodes {
 
     private TestNodes() {}
 
-    static Node node(Node.Resources resources, NodeSettings settings, TaskScheduler scheduler) {
-        return new Node(settings, resources, scheduler, event -> {});
+    static Node node(Node.Resources resources, NodeSettings settings, ThreadPoolTaskScheduler scheduler) {
+        return new Node(settings, resources, Node.Drive.by(scheduler), event -> {});
     }
 
     /** Returns settings of a node with every role and the default timing. */

@@ -439,7 +439,7 @@ class StartupActionTests {
                             new NodeStore(schema, control),
                             () -> new NodeIdentity("killed", "killed"),
                             new Audit(schema, Optional::empty, audited -> {})),
-                    scheduler,
+                    Node.Drive.by(scheduler),
                     event -> {});
             node.start();
             new DefaultStartupCoordinator(

@@ -182,6 +182,13 @@ public final class JobHandlers {
         return candidates.get(0);
     }
 
+    /** Returns the names and aliases of all handlers for payloads of that class. */
+    public Set<String> namesTaking(Class<?> payload) {
+        return candidates(payload).stream()
+                .flatMap(handler -> handler.names().stream())
+                .collect(Collectors.toCollection(TreeSet::new));
+    }
+
     /** Returns the handlers of the class, else of the nearest superclass, else of the most specific interinterfaces. */
     private List<JobHandler> candidates(Class<?> payload) {
         for (Class<?> type = payload; type != null && type != Object.class; type = type.getSuperclass()) {

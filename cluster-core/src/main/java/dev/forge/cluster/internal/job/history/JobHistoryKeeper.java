@@ -78,8 +78,8 @@ public final class JobHistoryKeeper implements NodeComponent {
     @Override
     public List<NodeLoop> loops() {
         return List.of(
-                NodeLoop.of("write-history", () -> FLUSH, this::flush),
-                NodeLoop.of("aggregate-history", () -> AGGREGATE, this::aggregate));
+                NodeLoop.upkeep("write-history", () -> FLUSH, this::flush),
+                NodeLoop.upkeep("aggregate-history", () -> AGGREGATE, this::aggregate));
     }
 
     @Override

@@ -17,6 +17,7 @@ import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
@@ -120,6 +121,29 @@ public final class JobQueueStore {
             Map<Queue, Mark> marks,
             int most,
             Map<Place, Integer> continued) {}
+
+    /** A job that is due, and where it is. */
+    public record DueJob(
+            UUID id, Queue queue, Mark mark, @Nullable String group) {}
+
+    /** Finds a job that is due, waits for no other, and whose name is not paused. */
+    public Optional<DueJob> find(UUID job) {
+        return jdbc
+                .query(
+                        schema.sql("""
+                        SELECT j.name, coalesce(j.worker_capability, ''), %s, j.scheduled_at, j.job_group FROM ~.forge_jobs j
+                        WHERE j.id = ? AND j.status = 'pending' AND j.waits_for IS NULL AND j.scheduled_at <= now()
+                          AND NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = j.name)
+                        """.formatted(RANK)),
+                        (row, n) -> new DueJob(
+                                job,
+                                Queue.ranked(row.getString(1), row.getString(2), row.getInt(3)),
+                                new Mark(row.getObject(4, OffsetDateTime.class).toInstant(), job),
+                                row.getString(5)),
+                        job)
+                .stream()
+                .findFirst();
+    }
 
     /** The oldest due job of a queue. */
     public record Head(Queue queue, Mark mark) {}

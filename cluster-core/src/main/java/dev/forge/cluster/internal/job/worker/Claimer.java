@@ -3,7 +3,9 @@
 package dev.forge.cluster.internal.job.worker;
 
 import dev.forge.cluster.internal.database.ServerFailure;
+import dev.forge.cluster.internal.job.store.JobQueueStore.DueJob;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
+import dev.forge.cluster.internal.job.worker.WorkerSettings.LaneSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.FailureRow;
@@ -52,26 +54,50 @@ final class Claimer {
         this.claims = claims;
         this.failures = new FailureRow(node::nanos, node::hasContactSince);
         this.pollInterval = dependencies.settings().pollInterval();
-        this.lanes = selections.stream()
-                .map(selection -> new Lane(
-                        selection,
-                        new JobExecutor(
-                                selection.settings(), node::nanos, execution::runTogether, this::continueClaiming),
-                        new GroupTurns(pollInterval)))
-                .toList();
+        this.lanes =
+                selections.stream().map(selection -> lane(selection, execution)).toList();
         this.queueFailures = new QueueFailures(node::nanos);
         this.limited = new LimitedNames(dependencies.stores().limits());
         this.pass = new ClaimingPass(
                 dependencies, node, new ClaimingPass.Work(claims, execution, limited), lanes, queueFailures);
     }
 
+    private Lane lane(Lane.Selection selection, JobExecution execution) {
+        LaneSettings settings = selection.settings();
+        var executor = new JobExecutor(
+                // A test runs one job after another.
+                node.isStepped() ? new LaneSettings(settings.name(), 1, 0, settings.virtualThreads()) : settings,
+                node::nanos,
+                execution::runTogether,
+                this::continueClaiming);
+        if (node.isStepped()) {
+            executor.runIncompleteCalls();
+        }
+        return new Lane(selection, executor, new GroupTurns(pollInterval));
+    }
+
+    // Tests -------------------------------------------------------------------------------------------------
+
+    /** Claims the next job that can start, on the caller's thread; a handler that takes many gets those that are due. */
+    List<RunningJob> claimNext() {
+        return pass.claimNext();
+    }
+
+    /** Claims one job, if it can start now. */
+    List<RunningJob> claim(DueJob due) {
+        return pass.claim(due);
+    }
+
     // Life cycle --------------------------------------------------------------------------------------------
 
-    /** Starts the thread; may be called once. */
+    /** Starts the thread, unless a test claims; may be called once. */
     void start() {
         lanes.forEach(Lane::start);
         claims.onEnd(this::ended);
         lastPass = node.nanos();
+        if (node.isStepped()) {
+            return;
+        }
         Thread starting = new Thread(this::run, "forge-cluster-claim");
         starting.setDaemon(true);
         thread = starting;

@@ -10,6 +10,7 @@ import dev.forge.cluster.internal.job.store.JobClaimStore.Claiming;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Turns;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.store.JobQueueStore;
+import dev.forge.cluster.internal.job.store.JobQueueStore.DueJob;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Mark;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -17,7 +18,9 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.List;
+import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicReference;
@@ -71,6 +74,11 @@ final class ClaimingPass {
 
     /** Used by the claiming thread alone. */
     private int passes;
+
+    /** What the last claim has taken, and the only job that it may take; for tests. */
+    private List<RunningJob> lastTaken = List.of();
+
+    private @Nullable UUID wanted;
 
     /** The claims that the node holds, what runs them, and which of them have a limit. */
     record Work(Claims claims, JobExecution execution, LimitedNames limited) {}
@@ -160,6 +168,75 @@ final class ClaimingPass {
         }
         return search.limitPause(pauseOfQueues());
     }
+
+    // Claims of tests ---------------------------------------------------------------------------------------
+
+    /** Claims the next job that can start; a handler that takes many gets those that are due. */
+    List<RunningJob> claimNext() {
+        UUID holder = prepareSingleClaim();
+        search.runNow();
+        wanted = null;
+        while (lastTaken.isEmpty()) {
+            Lane lane = lanes.stream()
+                    .filter(candidate -> candidate.nextQueue(any -> true) != null)
+                    .min(Comparator.comparing(ClaimingPass::urgency).thenComparing(ClaimingPass::oldest))
+                    .orElse(null);
+            if (lane == null) {
+                break;
+            }
+            Queue queue = lane.nextQueue(any -> true);
+            if (!claimOnce(lane, holder) || lastTaken.isEmpty()) {
+                lane.skipped.add(Objects.requireNonNull(queue));
+            }
+        }
+        return lastTaken;
+    }
+
+    /** Claims one job, if it can start now. */
+    List<RunningJob> claim(DueJob due) {
+        UUID holder = prepareSingleClaim();
+        wanted = due.id();
+        for (Lane lane : lanes) {
+            lane.due.clear();
+            if (lane.takes(due.queue())) {
+                lane.due.put(due.queue(), due.mark());
+                String group = due.group();
+                if (group != null) {
+                    lane.turns.continueWith(due.queue(), group);
+                }
+                claimOnce(lane, holder);
+            }
+        }
+        return lastTaken;
+    }
+
+    private UUID prepareSingleClaim() {
+        UUID holder = quiesced ? null : node.claimingNode();
+        if (holder == null) {
+            throw new IllegalStateException("This node claims no jobs: it drains or has left the cluster");
+        }
+        limited.refresh(holder);
+        openAndClose();
+        lanes.forEach(lane -> {
+            lane.skipped.clear();
+            lane.keepsSlots = false;
+            lane.turns.forgetBlocked();
+        });
+        lastTaken = List.of();
+        return holder;
+    }
+
+    private static int urgency(Lane lane) {
+        Queue next = lane.nextQueue(any -> true);
+        return next == null ? Integer.MAX_VALUE : -next.priority();
+    }
+
+    private static Mark oldest(Lane lane) {
+        Queue next = lane.nextQueue(any -> true);
+        return next == null ? JobQueueStore.UNMARKED : lane.due.getOrDefault(next, JobQueueStore.UNMARKED);
+    }
+
+    // A pass ------------------------------------------------------------------------------------------------
 
     /**
      * Adds a queue with new jobs to those that are due, if its lane is idle: a search would find the same, only later. A lane that has
@@ -294,10 +371,14 @@ final class ClaimingPass {
             Integer cautiousLimit = queueFailures.cautiousLimit(queue);
             int idle = idleFor(lane, queue, handler);
             int limit = Math.min(
-                    immediately || lane.keepsSlots || claims.bytes() > MOST_BYTES_AHEAD
-                            ? idle
-                            : lane.executor.roomFor(queue, handler),
-                    cautiousLimit == null ? Math.max(LARGEST_CLAIM, JobExecutor.callSize(handler)) : cautiousLimit);
+                    wanted == null ? Integer.MAX_VALUE : 1,
+                    Math.min(
+                            immediately || lane.keepsSlots || claims.bytes() > MOST_BYTES_AHEAD
+                                    ? idle
+                                    : lane.executor.roomFor(queue, handler),
+                            cautiousLimit == null
+                                    ? Math.max(LARGEST_CLAIM, JobExecutor.callSize(handler))
+                                    : cautiousLimit));
             if (limit == 0) {
                 // It waits for an idle slot. Until then only calls that are not full yet take jobs.
                 lane.keepsSlots = true;
@@ -415,7 +496,10 @@ final class ClaimingPass {
                     continue;
                 }
                 RunningJob running = running(job, origin);
-                if (claims.isLastChance(job) && claims.hasLastChance()) {
+                if (wanted != null && !wanted.equals(job.id())) {
+                    // Another job of the group comes first.
+                    postponed.add(running.givenBack(Duration.ZERO));
+                } else if (claims.isLastChance(job) && claims.hasLastChance()) {
                     postponed.add(running.givenBack(LAST_CHANCES_APART));
                 } else {
                     claims.add(running);
@@ -426,6 +510,7 @@ final class ClaimingPass {
             // Even if another job of the claim could not be read: nobody else would run these.
             if (!quiesced) {
                 // Otherwise they are returned before they start.
+                lastTaken = List.copyOf(taken);
                 executor.add(taken);
             }
             if (!unread.isEmpty()) {

@@ -147,7 +147,10 @@ final class Finisher {
         try {
             while (!(stopping && ended.isEmpty() && batch.isEmpty() && locked.isEmpty())) {
                 boolean gathered = gather(batch);
-                if (stopping && !gathered && stopped.await(untilLockedRetry().toMillis(), TimeUnit.MILLISECONDS)) {
+                if (stopping
+                        && !gathered
+                        && !locked.isEmpty()
+                        && stopped.await(untilLockedRetry().toMillis(), TimeUnit.MILLISECONDS)) {
                     return;
                 }
                 List<Ended> again = dueAgain();

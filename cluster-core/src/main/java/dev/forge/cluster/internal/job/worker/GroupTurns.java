@@ -110,6 +110,16 @@ final class GroupTurns {
         return obstacle != null && obstacle.until - now > 0;
     }
 
+    /** Has all queues tried that limits have blocked. */
+    void forgetBlocked() {
+        blocked.clear();
+    }
+
+    /** Has the next turn of a queue continue with a group. */
+    void continueWith(Queue queue, String group) {
+        places.put(queue, new Place(group, 1));
+    }
+
     /** Has a queue with new jobs tried soon. */
     void hasNewJobs(Queue queue) {
         blocked.computeIfPresent(

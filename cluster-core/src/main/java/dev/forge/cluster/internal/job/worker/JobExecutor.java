@@ -43,6 +43,7 @@ final class JobExecutor {
     private final AtomicInteger inFlight = new AtomicInteger();
     private final AtomicInteger runners = new AtomicInteger();
     private volatile boolean throttled;
+    private volatile boolean fillsCalls = true;
     /** Whether the last attempt to start a thread failed. */
     private volatile boolean lacksThreads;
     /** Mean duration of a job; measured without locks, so that a lost update is only a lost sample. */
@@ -103,6 +104,11 @@ final class JobExecutor {
     int slots() {
         int slots = settings.slots().getAsInt();
         return throttled ? Math.max(1, slots / 2) : slots;
+    }
+
+    /** Has calls begin with the jobs that they have, although they could take more. */
+    void runIncompleteCalls() {
+        fillsCalls = false;
     }
 
     /** Limits new jobs to half of the slots while the CPU is overloaded. */
@@ -303,7 +309,7 @@ final class JobExecutor {
         if (call == null) {
             return List.of();
         }
-        if (call.takesMany()) {
+        if (call.takesMany() && fillsCalls) {
             takeMore(call);
         }
         return call.jobs();

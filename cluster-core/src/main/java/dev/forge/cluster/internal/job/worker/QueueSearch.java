@@ -141,6 +141,13 @@ final class QueueSearch {
         }
     }
 
+    /** Searches all queues, whether or not a search is due. */
+    void runNow() {
+        searched = false;
+        reach = null;
+        search(nanos.getAsLong());
+    }
+
     private void search(long now) {
         Duration recent = reach;
         if (recent != null && now - completeSearchFailed < COMPLETE_SEARCH_AGAIN.toNanos()) {

@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.job.store.HeldJobStore;
 import dev.forge.cluster.internal.job.store.JobBatchStore;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
+import dev.forge.cluster.internal.job.store.JobQueueStore;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
@@ -26,6 +27,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.springframework.core.ParameterizedTypeReference;
 
@@ -102,6 +104,19 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         this.state = new AttemptState(claimed, node, handler.isTransactional(), persistence);
         this.limits = limits(claimed, handler, json);
         this.marked = claimed.started();
+    }
+
+    /** Creates a job that nobody has claimed, for code that needs one but writes nothing. */
+    public static RunningJob unclaimed(
+            UUID id, JobHandler handler, PayloadJson json, Worker.Stores stores, LongSupplier nanos) {
+        var queue = JobQueueStore.Queue.ungrouped(handler.name(), "", handler.priority());
+        return new RunningJob(
+                new Claimed(
+                        id, queue, "{}", 1, null, 0, 0, Instant.EPOCH, null, "{}", 0, true, 0, true, false, null, null),
+                new Holder(id, ""),
+                handler,
+                nanos.getAsLong(),
+                new Persistence(json, stores.held(), new AttemptLogs(stores.logs(), nanos)));
     }
 
     private static JobHandler.Limits limits(Claimed claimed, JobHandler handler, PayloadJson json) {

@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.job.store.JobFinishStore;
 import dev.forge.cluster.internal.job.store.JobLimitStore;
 import dev.forge.cluster.internal.job.store.JobLogStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore;
+import dev.forge.cluster.internal.job.store.JobQueueStore.DueJob;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore;
 import dev.forge.cluster.internal.job.store.JobSuccessorStore;
@@ -77,6 +78,11 @@ public final class Worker implements NodeComponent {
         /** Puts the identity of the node into the logging context of the current thread. */
         void setLogContext();
 
+        /** Returns whether a test drives this node: nothing is claimed by itself then. */
+        default boolean isStepped() {
+            return false;
+        }
+
         /** Called when a job of this node is pending again and no other node has been notified. */
         void jobReturned();
 
@@ -136,11 +142,43 @@ public final class Worker implements NodeComponent {
         this.claims = new Claims(node, dependencies.stores, dependencies.monitor, leases);
         this.keeper = new LeaseKeeper(node, dependencies.stores, claims, leases.duration());
         this.logs = new AttemptLogs(dependencies.stores.logs(), node::nanos);
-        this.writeProgress = NodeLoop.of("note-jobs", () -> WATCH, keeper::writeProgress);
+        this.writeProgress = NodeLoop.upkeep("note-jobs", () -> WATCH, keeper::writeProgress);
         this.stuckHandlers = new StuckHandlers(node::nanos);
         this.execution = new JobExecution(dependencies, node, claims, stuckHandlers);
         this.claimer = new Claimer(dependencies, node, claims, execution, this.selections);
     }
+
+    // For tests that drive a node -----------------------------------------------------------------------------
+
+    /** Claims the next due job and runs it, or as many as its handler takes at a time; returns their ids, none if no job can start. */
+    public List<UUID> runNext() throws InterruptedException {
+        return awaitEnd(claimer.claimNext());
+    }
+
+    /** Claims a due job and runs it; returns false if it cannot start now. */
+    public boolean run(UUID job) throws InterruptedException {
+        DueJob due = dependencies.stores.queues().find(job).orElse(null);
+        return due != null && awaitEnd(claimer.claim(due)).contains(job);
+    }
+
+    /** Waits for claimed jobs, and meanwhile does what loops do for running ones. */
+    private List<UUID> awaitEnd(List<RunningJob> claimed) throws InterruptedException {
+        while (!claims.awaitNone(WATCH)) {
+            watch();
+            keeper.writeProgress();
+        }
+        return claimed.stream().map(RunningJob::id).toList();
+    }
+
+    @Override
+    public void timeMoved() {
+        // A test that moves the time does not mean that leases were not renewed meanwhile.
+        claims.all().forEach(running -> running.confirmed(node.nanos()));
+        watch();
+        wake();
+    }
+
+    // Claiming and running ------------------------------------------------------------------------------------
 
     /** Stops the handler of a job that may have been cancelled, if this node runs it, with the next pass of note-jobs. */
     public void checkCancelled(UUID job) {
@@ -203,10 +241,10 @@ public final class Worker implements NodeComponent {
     public List<NodeLoop> loops() {
         return List.of(
                 // On its own and without database access: nothing may delay it.
-                NodeLoop.of("watch-jobs", () -> WATCH, this::watch),
+                NodeLoop.upkeep("watch-jobs", () -> WATCH, this::watch),
                 writeProgress,
-                NodeLoop.of("write-job-logs", () -> WRITE_LOGS, () -> logs.write(claims.all())),
-                NodeLoop.of("renew-leases", dependencies.settings.leases()::heartbeat, keeper::renew));
+                NodeLoop.upkeep("write-job-logs", () -> WRITE_LOGS, () -> logs.write(claims.all())),
+                NodeLoop.upkeep("renew-leases", dependencies.settings.leases()::heartbeat, keeper::renew));
     }
 
     private void watch() {

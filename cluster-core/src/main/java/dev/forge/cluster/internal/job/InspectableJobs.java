@@ -1,0 +1,16 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.internal.job;
+
+import dev.forge.cluster.job.Jobs;
+import java.util.Set;
+
+/** {@link Jobs} whose payloads a test can read with the types of the application. */
+public interface InspectableJobs extends Jobs {
+
+    /** Returns the names under which jobs with payloads of that class may have been enqueued. */
+    Set<String> namesOf(Class<?> payload);
+
+    /** Reads the JSON of a payload. */
+    <T> T read(String json, Class<T> type);
+}

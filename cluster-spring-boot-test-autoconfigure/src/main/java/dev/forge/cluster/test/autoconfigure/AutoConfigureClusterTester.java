@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.test.autoconfigure;
+
+import dev.forge.cluster.test.ClusterTester;
+import java.lang.annotation.Documented;
+import java.lang.annotation.ElementType;
+import java.lang.annotation.Inherited;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
+import java.lang.annotation.Target;
+
+/**
+ * Gives a {@code @SpringBootTest} a database of its own and a {@link ClusterTester}, which drives the cluster of the application. For
+ * a slice without the rest of the application see {@link ClusterTest}.
+ *
+ * <p>Before each test all tables return to the rows that they had when the context had started.
+ */
+@Target(ElementType.TYPE)
+@Retention(RetentionPolicy.RUNTIME)
+@Documented
+@Inherited
+public @interface AutoConfigureClusterTester {
+
+    /** What runs by itself. */
+    ClusterTester.Mode mode() default ClusterTester.Mode.MANUAL;
+}

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.test.autoconfigure;
+
+import dev.forge.cluster.autoconfigure.ClusterDatabase;
+import dev.forge.cluster.autoconfigure.NodeRuntime;
+import dev.forge.cluster.cron.Crons;
+import dev.forge.cluster.internal.job.InspectableJobs;
+import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.workflow.WorkflowEngine;
+import dev.forge.cluster.test.ClusterTester;
+import dev.forge.cluster.test.RecordedJobs;
+import dev.forge.cluster.test.TestedNode;
+import dev.forge.cluster.workflow.Workflows;
+import org.springframework.beans.factory.NoSuchBeanDefinitionException;
+import org.springframework.context.ApplicationContext;
+import org.springframework.test.context.TestContext;
+import org.springframework.test.context.support.AbstractTestExecutionListener;
+
+/** Begins each test with clean tables and a new time; before the transaction of a test begins. */
+final class ClusterTestExecutionListener extends AbstractTestExecutionListener {
+
+    /** Before the listener of transactions, and before that of {@code @Sql}. */
+    private static final int ORDER = 3_900;
+
+    @Override
+    public int getOrder() {
+        return ORDER;
+    }
+
+    @Override
+    public void beforeTestMethod(TestContext test) {
+        if (!test.hasApplicationContext()) {
+            return;
+        }
+        ApplicationContext context = test.getApplicationContext();
+        context.getBeanProvider(RecordedJobs.class).ifAvailable(RecordedJobs::clear);
+        ClusterTester tester = context.getBeanProvider(ClusterTester.class).getIfAvailable();
+        if (tester != null) {
+            tester.drive(tested(context));
+            tester.begin();
+        }
+    }
+
+    private static TestedNode tested(ApplicationContext context) {
+        try {
+            return new TestedNode(
+                    context.getBean(NodeRuntime.class).node(),
+                    context.getBean(JobEngine.class),
+                    context.getBean(InspectableJobs.class),
+                    context.getBean(WorkflowEngine.class),
+                    context.getBean(Workflows.class),
+                    context.getBean(Crons.class),
+                    context.getBean(ClusterDatabase.class).application());
+        } catch (NoSuchBeanDefinitionException e) {
+            throw new IllegalStateException(
+                    "The context has no cluster (%s). Is forge.cluster.enabled false, or is Jobs a mock?".formatted(e.getMessage()), e);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.test;
+
+import dev.forge.cluster.internal.job.InspectableJobs;
+import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobStatus;
+import java.time.Instant;
+import java.util.Optional;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+
+/** One attempt of a job, and the job as it is after it. */
+public final class JobRun {
+
+    private final JobInfo job;
+    private final @Nullable Throwable failure;
+    private final InspectableJobs jobs;
+
+    JobRun(JobInfo job, @Nullable Throwable failure, InspectableJobs jobs) {
+        this.job = job;
+        this.failure = failure;
+        this.jobs = jobs;
+    }
+
+    /** Returns the job as it is recorded. */
+    public JobInfo job() {
+        return job;
+    }
+
+    /** Returns the id of the job. */
+    public UUID id() {
+        return job.id();
+    }
+
+    /** Returns the name of the job. */
+    public String name() {
+        return job.name();
+    }
+
+    /** Returns the status after the attempt. A job that failed and is tried again is pending. */
+    public JobStatus status() {
+        return job.status();
+    }
+
+    /** Returns the number of attempts so far. */
+    public int attempts() {
+        return job.attempts();
+    }
+
+    /** Returns the exception of the handler itself; empty if it returned. */
+    public Optional<Throwable> failure() {
+        return Optional.ofNullable(failure);
+    }
+
+    /** Returns the result of the job. */
+    public <T> Optional<T> result(Class<T> type) {
+        return jobs.result(job.id(), type);
+    }
+
+    /** Returns when the next attempt is due; empty if the job has ended. */
+    public Optional<Instant> nextAttempt() {
+        return job.status() == JobStatus.PENDING ? Optional.of(job.scheduledAt()) : Optional.empty();
+    }
+
+    @Override
+    public String toString() {
+        return "%s (%s): %s after %d attempts%s"
+                .formatted(job.name(), job.id(), job.status(), job.attempts(), failure == null ? "" : ", " + failure);
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.test;
+
+import dev.forge.cluster.internal.database.Schema;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.UUID;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/** Moves the deadlines of live nodes along with the time: a test that skips days does not mean that they were silent for days. */
+final class LiveLeases {
+
+    private final TestDatabase database;
+    private final Schema schema;
+
+    LiveLeases(TestDatabase database, Schema schema) {
+        this.database = database;
+        this.schema = schema;
+    }
+
+    void extend(Collection<UUID> nodes, Duration duration) {
+        long micros = duration.toNanos() / 1_000;
+        update("""
+                UPDATE ~.forge_nodes SET last_heartbeat = last_heartbeat + :micros * interval '1 microsecond',
+                    stale_at = stale_at + :micros * interval '1 microsecond',
+                    dead_at = dead_at + :micros * interval '1 microsecond'
+                WHERE id = ANY (:nodes)
+                """, nodes, micros);
+        update("""
+                UPDATE ~.forge_leader_leases SET lease_until = lease_until + :micros * interval '1 microsecond'
+                WHERE node_id = ANY (:nodes)
+                """, nodes, micros);
+        update("""
+                UPDATE ~.forge_locks SET expires_at = expires_at + :micros * interval '1 microsecond'
+                WHERE owner_node = ANY (:nodes) AND expires_at > clock_timestamp()
+                """, nodes, micros);
+        // A handler may move the time inside of its own transaction, which has locked the row of its job.
+        update("""
+                UPDATE ~.forge_jobs SET lease_expires_at = lease_expires_at + :micros * interval '1 microsecond'
+                WHERE id IN (SELECT id FROM ~.forge_jobs
+                             WHERE status IN ('claimed', 'running') AND lease_expires_at IS NOT NULL AND worker_id = ANY (:nodes)
+                             FOR UPDATE SKIP LOCKED)
+                """, nodes, micros);
+    }
+
+    private void update(String sql, Collection<UUID> nodes, long micros) {
+        // A session of its own: the test's transaction must not lock rows of the cluster.
+        JdbcClient.create(database.dataSource())
+                .sql(schema.sql(sql))
+                .param("micros", micros)
+                .param("nodes", nodes.toArray(UUID[]::new))
+                .update();
+    }
+}

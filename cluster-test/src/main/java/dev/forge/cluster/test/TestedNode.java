@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.test;
+
+import dev.forge.cluster.cron.Crons;
+import dev.forge.cluster.internal.job.InspectableJobs;
+import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.workflow.WorkflowEngine;
+import dev.forge.cluster.workflow.Workflows;
+import javax.sql.DataSource;
+
+/**
+ * What a {@link ClusterTester} drives; the auto-configuration of tests creates it.
+ *
+ * @param application the data source of the application
+ */
+public record TestedNode(
+        Node node,
+        JobEngine engine,
+        InspectableJobs jobs,
+        WorkflowEngine workflowEngine,
+        Workflows workflows,
+        Crons crons,
+        DataSource application) {}

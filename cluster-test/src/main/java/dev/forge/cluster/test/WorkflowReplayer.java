@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.test;
+
+import dev.forge.cluster.internal.workflow.WorkflowEngine;
+import dev.forge.cluster.internal.workflow.store.StepRow;
+import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun;
+import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
+import dev.forge.cluster.workflow.WorkflowStatus;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Replays the history of stored runs against the code of this application: each method is called with the recorded input, and each
+ * call that it makes on its context is compared with the recorded one. Nothing is executed and nothing is written.
+ *
+ * <p>The runs come from {@code GET /actuator/cluster/workflows/{id}/history}, or from the statement in the guide.
+ */
+public final class WorkflowReplayer {
+
+    private final WorkflowEngine engine;
+
+    WorkflowReplayer(WorkflowEngine engine) {
+        this.engine = engine;
+    }
+
+    /**
+     * A call of a method that differs from the recorded history.
+     *
+     * @param run the run
+     * @param workflow its name and version
+     * @param message the first difference
+     */
+    public record Difference(UUID run, String workflow, String message) {
+
+        @Override
+        public String toString() {
+            return "Run %s of workflow %s: %s".formatted(run, workflow, message);
+        }
+    }
+
+    /**
+     * Replays exported runs: one as a JSON object, or several as an array or as one object per line.
+     *
+     * @return the differences; none if the code makes the calls that were recorded
+     * @throws IllegalArgumentException if the text is no export, or the application lacks the version of a run
+     */
+    public List<Difference> replay(String exported) {
+        var differences = new ArrayList<Difference>();
+        for (Map<?, ?> run : parse(exported)) {
+            differ(run).ifPresent(differences::add);
+        }
+        return differences;
+    }
+
+    /**
+     * Replays exported runs and fails at a difference.
+     *
+     * @throws AssertionError if the code differs from the recorded history
+     */
+    public void requireCompatible(String exported) {
+        List<Difference> differences = replay(exported);
+        if (!differences.isEmpty()) {
+            throw new AssertionError(differences.size() == 1
+                    ? differences.get(0).toString()
+                    : "%d runs differ from the code:%n%s"
+                            .formatted(
+                                    differences.size(),
+                                    String.join(
+                                            System.lineSeparator(),
+                                            differences.stream()
+                                                    .map(Difference::toString)
+                                                    .toList())));
+        }
+    }
+
+    private List<Map<?, ?>> parse(String exported) {
+        String text = exported.strip();
+        if (text.isEmpty()) {
+            throw new IllegalArgumentException("The export is empty: there is no run to replay");
+        }
+        var runs = new ArrayList<Map<?, ?>>();
+        for (String part : text.startsWith("[") ? List.of(text) : objects(text)) {
+            Object read;
+            try {
+                read = engine.json().read(part, Object.class);
+            } catch (RuntimeException e) {
+                throw new IllegalArgumentException("The export is not valid JSON: " + e.getMessage(), e);
+            }
+            List<?> all = read instanceof List<?> list ? list : List.of(read);
+            for (Object one : all) {
+                if (!(one instanceof Map<?, ?> run)) {
+                    throw new IllegalArgumentException("The export contains %s where a run is expected".formatted(one));
+                }
+                runs.add(run);
+            }
+        }
+        return runs;
+    }
+
+    /** Returns the objects of a text: the whole text, or its lines if each of them is one. */
+    private static List<String> objects(String text) {
+        List<String> lines = text.lines().filter(line -> !line.isBlank()).toList();
+        return lines.stream().allMatch(line -> line.startsWith("{") && line.stripTrailing().endsWith("}"))
+                ? lines
+                : List.of(text);
+    }
+
+    private Optional<Difference> differ(Map<?, ?> run) {
+        UUID id = UUID.fromString(text(run, "id"));
+        var version = new WorkflowVersion(text(run, "name"), text(run, "version"));
+        var rows = new HashMap<Integer, StepRow>();
+        for (Object step : run.get("steps") instanceof List<?> steps ? steps : List.of()) {
+            StepRow row = row((Map<?, ?>) step);
+            rows.put(row.position(), row);
+        }
+        var recorded = new RecordedRun(
+                status(text(run, "status")), true, false, null, json(run.get("input")), Instant.EPOCH, 0, rows, List.of());
+        return engine.replay(id, version, recorded).map(message -> new Difference(id, version.label(), message));
+    }
+
+    private static WorkflowStatus status(String text) {
+        try {
+            return WorkflowStatus.valueOf(text.toUpperCase(Locale.ROOT).replace('-', '_'));
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException("The export has the unknown status '%s'".formatted(text), e);
+        }
+    }
+
+    private StepRow row(Map<?, ?> step) {
+        Object attempts = step.get("attempts");
+        Object error = step.get("lastError");
+        Object wakeAt = step.get("wakeAt");
+        Object ref = step.get("ref");
+        return new StepRow(
+                ((Number) required(step, "position")).intValue(),
+                text(step, "name"),
+                text(step, "kind"),
+                text(step, "status"),
+                attempts instanceof Number number ? number.intValue() : 0,
+                json(step.get("result")),
+                error == null ? null : error.toString(),
+                wakeAt == null ? null : Instant.parse(wakeAt.toString()),
+                ref == null ? new UUID(0, 0) : UUID.fromString(ref.toString()),
+                0,
+                null,
+                null);
+    }
+
+    private @Nullable String json(@Nullable Object value) {
+        return value == null ? null : engine.json().write(value);
+    }
+
+    private static Object required(Map<?, ?> object, String key) {
+        Object value = object.get(key);
+        if (value == null) {
+            throw new IllegalArgumentException("The export lacks '%s' in %s".formatted(key, object));
+        }
+        return value;
+    }
+
+    private static String text(Map<?, ?> object, String key) {
+        return required(object, key).toString();
+    }
+}
