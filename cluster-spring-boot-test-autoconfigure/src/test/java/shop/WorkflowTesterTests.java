@@ -126,9 +126,11 @@ class WorkflowTesterTests {
     void replay_of_a_run_that_ended_earlier_names_the_new_call() {
         UUID run = start();
         cluster.runAllDue();
-        String ended = exported(run).replaceAll("\"status\" *: *\"waiting\", *\"input\"", "\"status\": \"completed\", \"input\"");
-        assertThat(cluster.replayer().replay(ended.replaceFirst("\\{\"kind\": \"sleep\".*?\\}", "")))
-                .isNotEmpty();
+        jdbc.sql("UPDATE forge_workflow_runs SET status = 'completed'").update();
+        jdbc.sql("DELETE FROM forge_workflow_steps WHERE kind = 'sleep'").update();
+        assertThat(cluster.replayer().replay(exported(run)))
+                .extracting(Difference::message)
+                .containsExactly("The recorded run completed after 2 calls, but the method calls sleep 'cooling-off'");
     }
 
     @Test
