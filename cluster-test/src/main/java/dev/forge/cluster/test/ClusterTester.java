@@ -22,10 +22,13 @@ import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
@@ -57,6 +60,8 @@ public final class ClusterTester {
 
     private static final Duration EVENTUALLY = Duration.ofSeconds(30);
 
+    private static final Duration POLL = Duration.ofMillis(20);
+
     private final Mode mode;
     private final TestDatabase database;
     private final MovableTime time;
@@ -68,6 +73,7 @@ public final class ClusterTester {
     private final AtomicBoolean crashed = new AtomicBoolean();
     private final StepFaults steps = new StepFaults(this::dieHere);
     private @Nullable TestedNode tested;
+    private List<TestNode> nodes = List.of();
     private boolean kept;
 
     /** What runs by itself. */
@@ -100,6 +106,11 @@ public final class ClusterTester {
             node.engine().onAnnouncement(this::runInline);
         }
         time.requireSeenBy(node.application());
+    }
+
+    /** Sets the further nodes of the test, when their contexts have started. */
+    public void nodes(List<TestNode> further) {
+        nodes = List.copyOf(further);
     }
 
     private TestedNode tested() {
@@ -144,6 +155,7 @@ public final class ClusterTester {
                 // So that the crons of the application are among the kept rows.
                 node().step();
             }
+            nodes.forEach(TestNode::leave);
             node().stop();
             if (kept) {
                 time.restore();
@@ -159,6 +171,7 @@ public final class ClusterTester {
                 rescheduleCrons(instant);
             }
             node().start();
+            nodes.forEach(TestNode::start);
         } finally {
             driving.unlock();
         }
@@ -188,13 +201,14 @@ public final class ClusterTester {
     }
 
     private void moveTime(Duration duration) {
-        UUID self = node().id();
-        if (self != null) {
-            new LiveLeases(database, node().resources().schema()).extend(List.of(self), duration);
-        }
+        List<Node> members = Stream.concat(Stream.of(node()), nodes.stream().map(TestNode::node))
+                .filter(member -> member.id() != null)
+                .toList();
+        new LiveLeases(database, node().resources().schema())
+                .extend(members.stream().map(Node::id).filter(Objects::nonNull).toList(), duration);
         time.advance(duration);
         movedNanos.addAndGet(duration.toNanos());
-        node().timeMoved();
+        members.forEach(Node::timeMoved);
         if (mode == Mode.INLINE) {
             runInline();
         }
@@ -510,6 +524,54 @@ public final class ClusterTester {
         node().start();
     }
 
+    // Several nodes -----------------------------------------------------------------------------------------
+
+    /**
+     * Returns a node of a test with several, from 1 on. The beans that the test injects belong to none of them: their context joins
+     * the cluster without running jobs and without leading, so that they work whatever happens to the nodes.
+     */
+    public TestNode node(int number) {
+        if (number < 1 || number > nodes.size()) {
+            throw new IllegalArgumentException("The test has no node %d: nodes = %d".formatted(number, nodes.size()));
+        }
+        return nodes.get(number - 1);
+    }
+
+    /** Returns all nodes of a test with several. */
+    public List<TestNode> nodes() {
+        return nodes;
+    }
+
+    /** Waits until one of several nodes leads a role, and returns it. */
+    public TestNode leader(String role) {
+        var found = new AtomicReference<TestNode>();
+        eventually(() -> found.set(nodes.stream()
+                .filter(member -> member.isLeader(role))
+                .findFirst()
+                .orElseThrow(() -> new AssertionError("no node of %s leads %s".formatted(nodes, role)))));
+        return found.get();
+    }
+
+    /** Ends all sessions of the nodes and refuses new ones for that time, as a restart of the server does. */
+    public void restartDatabase(Duration downtime) {
+        nodes.forEach(TestNode::lose);
+        database.jdbc()
+                .sql("""
+                        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                        WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+                        """)
+                .query((row, n) -> 1)
+                .list();
+        database.endIdleSessions();
+        pause(downtime);
+        nodes.forEach(TestNode::find);
+    }
+
+    /** Returns what verifies the promises of the cluster after faults. */
+    public PromiseAuditor auditor() {
+        return new PromiseAuditor(database, node().resources().schema());
+    }
+
     // Waiting -----------------------------------------------------------------------------------------------
 
     /** Repeats an assertion until it holds, for at most 30 seconds. For mode LIVE. */
@@ -529,12 +591,16 @@ public final class ClusterTester {
                     throw e;
                 }
             }
-            try {
-                Thread.sleep(20);
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-                throw new IllegalStateException("interrupted", e);
-            }
+            pause(POLL);
+        }
+    }
+
+    private static void pause(Duration duration) {
+        try {
+            TimeUnit.NANOSECONDS.sleep(duration.toNanos());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted", e);
         }
     }
 

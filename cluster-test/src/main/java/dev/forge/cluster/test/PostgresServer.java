@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.database.Schema;
 import io.zonky.test.db.postgres.embedded.EmbeddedPostgres;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -37,6 +38,7 @@ public final class PostgresServer {
     public static final String URL_VARIABLE = "FORGE_TEST_JDBC_URL";
 
     private static final String IMAGE = "postgres:17-alpine";
+    private static final int DEFAULT_PORT = 5432;
     private static final String MAX_CONNECTIONS = "500";
     private static final Pattern URL = Pattern.compile("(jdbc:postgresql://[^/?]+/)[^/?]+((?:\\?.*)?)");
     private static final Logger log = LoggerFactory.getLogger(PostgresServer.class);
@@ -128,6 +130,15 @@ public final class PostgresServer {
     /** Returns a description of where the server came from. */
     public String origin() {
         return origin;
+    }
+
+    String host() {
+        return URI.create(adminUrl.substring("jdbc:".length())).getHost();
+    }
+
+    int port() {
+        int port = URI.create(adminUrl.substring("jdbc:".length())).getPort();
+        return port < 0 ? DEFAULT_PORT : port;
     }
 
     String username() {

@@ -30,6 +30,7 @@ public final class TcpProxy implements AutoCloseable {
     private final Condition changed = lock.newCondition();
     private boolean cut;
     private boolean closed;
+    private volatile boolean refusing;
     private volatile Duration delay = Duration.ZERO;
 
     private TcpProxy(InetSocketAddress target) throws IOException {
@@ -73,6 +74,11 @@ public final class TcpProxy implements AutoCloseable {
     /** Resets every open connection at both ends (RST). New connections work. */
     public void reset() {
         links.forEach(Link::reset);
+    }
+
+    /** Rejects new connections, as a host without a server does, or accepts them again. */
+    public void refuse(boolean whether) {
+        refusing = whether;
     }
 
     /** Delays all data by that duration in each direction; zero ends the delay. */
@@ -123,6 +129,10 @@ public final class TcpProxy implements AutoCloseable {
     private void connect(Socket client) {
         var server = new Socket();
         var link = new Link(client, server);
+        if (refusing) {
+            link.reset();
+            return;
+        }
         links.add(link);
         try {
             awaitHealed();

@@ -38,6 +38,21 @@ public final class TestDatabase implements AutoCloseable {
         return url;
     }
 
+    /** Returns the host of the server. */
+    public String host() {
+        return server.host();
+    }
+
+    /** Returns the port of the server. */
+    public int port() {
+        return server.port();
+    }
+
+    /** Returns the JDBC URL by which the database is reached through another host and port, such as those of a {@link TcpProxy}. */
+    public String urlAt(String host, int port) {
+        return url.replaceFirst("//[^/]+/", "//%s:%d/".formatted(host, port));
+    }
+
     /** Returns the name of a superuser. */
     public String username() {
         return server.username();

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test.autoconfigure;
 
-import dev.forge.cluster.test.TestClock;
 import java.time.Clock;
 import java.time.InstantSource;
 import org.springframework.beans.factory.config.BeanPostProcessor;
@@ -13,16 +12,15 @@ import org.springframework.beans.factory.config.BeanPostProcessor;
  */
 final class ApplicationClocks implements BeanPostProcessor {
 
-    private final TestClock clock;
+    private final Clock clock;
 
-    ApplicationClocks(TestClock clock) {
+    ApplicationClocks(Clock clock) {
         this.clock = clock;
     }
 
     @Override
     public Object postProcessAfterInitialization(Object bean, String name) {
         boolean replaceable = bean instanceof InstantSource
-                && bean != clock
                 && bean.getClass().getPackageName().equals("java.time");
         if (!replaceable) {
             return bean;

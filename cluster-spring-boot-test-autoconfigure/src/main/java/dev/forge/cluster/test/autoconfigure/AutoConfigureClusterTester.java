@@ -24,4 +24,10 @@ public @interface AutoConfigureClusterTester {
 
     /** What runs by itself. */
     ClusterTester.Mode mode() default ClusterTester.Mode.MANUAL;
+
+    /**
+     * How many nodes the cluster has. With more than one they run as in production, in mode LIVE, each in a context of its own and
+     * with its own path to the database; {@link ClusterTester#node} injects faults into them.
+     */
+    int nodes() default 1;
 }

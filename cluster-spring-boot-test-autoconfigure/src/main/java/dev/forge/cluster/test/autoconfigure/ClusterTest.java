@@ -45,6 +45,13 @@ public @interface ClusterTest {
     @AliasFor(annotation = AutoConfigureClusterTester.class, attribute = "mode")
     ClusterTester.Mode mode() default ClusterTester.Mode.MANUAL;
 
+    /**
+     * How many nodes the cluster has. With more than one they run as in production, in mode LIVE, each in a context of its own and
+     * with its own path to the database; {@link ClusterTester#node} injects faults into them.
+     */
+    @AliasFor(annotation = AutoConfigureClusterTester.class, attribute = "nodes")
+    int nodes() default 1;
+
     /** Properties in form {@literal key=value} for the {@link Environment} of the test. */
     String[] properties() default {};
 

@@ -8,14 +8,17 @@ import dev.forge.cluster.test.AttemptRecorder;
 import dev.forge.cluster.test.ClusterTester;
 import dev.forge.cluster.test.PostgresServer;
 import dev.forge.cluster.test.TestDatabase;
+import java.time.Clock;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
-import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
+import org.springframework.beans.factory.support.DefaultListableBeanFactory;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.core.env.MapPropertySource;
+import org.springframework.core.env.MutablePropertySources;
 import org.springframework.test.context.ContextConfigurationAttributes;
 import org.springframework.test.context.ContextCustomizer;
 import org.springframework.test.context.ContextCustomizerFactory;
@@ -30,34 +33,73 @@ final class ClusterTestContextCustomizerFactory implements ContextCustomizerFact
             Class<?> testClass, List<ContextConfigurationAttributes> attributes) {
         AutoConfigureClusterTester settings =
                 TestContextAnnotationUtils.findMergedAnnotation(testClass, AutoConfigureClusterTester.class);
-        return settings == null ? null : new Customizer(settings.mode());
+        if (settings == null) {
+            return null;
+        }
+        if (settings.nodes() < 1) {
+            throw new IllegalArgumentException(
+                    "%s: nodes (%d) must be at least 1".formatted(testClass.getName(), settings.nodes()));
+        }
+        return new Customizer(settings.nodes() > 1 ? ClusterTester.Mode.LIVE : settings.mode(), settings.nodes());
     }
 
     /** Part of the key of Spring's context cache: classes with equal settings share a context and its database. */
-    private record Customizer(ClusterTester.Mode mode) implements ContextCustomizer {
+    private record Customizer(ClusterTester.Mode mode, int nodes) implements ContextCustomizer {
 
         @Override
         public void customizeContext(ConfigurableApplicationContext context, MergedContextConfiguration merged) {
+            FurtherNodes.Starting starting = FurtherNodes.starting();
+            if (starting != null) {
+                customizeNode(context, starting);
+                return;
+            }
             TestDatabase database = PostgresServer.shared()
                     .createDatabaseWithMovableTime(merged.getTestClass().getSimpleName());
             var moved = new AtomicLong();
             var attempts = new AttemptRecorder();
             var tester = new ClusterTester(mode, database, database.time(), moved, attempts);
-            context.getEnvironment()
-                    .getPropertySources()
-                    .addFirst(new MapPropertySource("clusterTest", properties(database)));
-            ConfigurableListableBeanFactory beans = context.getBeanFactory();
+            Map<String, Object> properties = properties(database, database.url());
+            if (nodes > 1) {
+                properties.put("forge.cluster.node.roles", "function");
+                properties.put("forge.cluster.node.name", "test");
+            }
+            MutablePropertySources sources = context.getEnvironment().getPropertySources();
+            sources.addFirst(new MapPropertySource("clusterTest", properties));
+            sources.addLast(new MapPropertySource("clusterTestDefaults", defaults()));
+            var beans = (DefaultListableBeanFactory) context.getBeanFactory();
             beans.registerSingleton("clusterTester", tester);
             beans.registerSingleton("clusterTestDatabase", database);
             beans.registerSingleton("clusterTestClock", tester.clock());
             beans.registerSingleton("clusterTestAttempts", attempts);
-            beans.registerSingleton("clusterTestDrive", drive(tester, moved));
+            beans.registerSingleton("clusterTestDrive", drive(tester.clock(), moved, UnaryOperator.identity()));
             beans.addBeanPostProcessor(new ApplicationClocks(tester.clock()));
+            if (nodes > 1) {
+                var further = new FurtherNodes(nodes, merged, database, tester, moved);
+                beans.registerSingleton("clusterTestNodes", further);
+                beans.registerDisposableBean("clusterTestNodes", further);
+            }
         }
 
-        private Node.Drive drive(ClusterTester tester, AtomicLong moved) {
+        private void customizeNode(ConfigurableApplicationContext context, FurtherNodes.Starting starting) {
+            Map<String, Object> properties =
+                    properties(starting.database(), starting.path().url());
+            properties.put("forge.cluster.node.name", starting.name());
+            // Only one of the contexts may have the port that the test configures.
+            properties.put("server.port", "0");
+            MutablePropertySources sources = context.getEnvironment().getPropertySources();
+            sources.addFirst(new MapPropertySource("clusterTest", properties));
+            sources.addLast(new MapPropertySource("clusterTestDefaults", defaults()));
+            var beans = (DefaultListableBeanFactory) context.getBeanFactory();
+            Clock clock = starting.path().skewed(starting.clock());
+            beans.registerSingleton(
+                    "clusterTestDrive", drive(clock, starting.moved(), task -> starting.path().gated(task)));
+            beans.addBeanPostProcessor(new ApplicationClocks(clock));
+        }
+
+        private Node.Drive drive(Clock clock, AtomicLong moved, UnaryOperator<Runnable> gate) {
             var scheduler = ClusterAutoConfiguration.scheduler();
-            scheduler.setClock(tester.clock());
+            scheduler.setClock(clock);
+            scheduler.setTaskDecorator(gate::apply);
             return new Node.Drive(scheduler, moved::get, isStepped());
         }
 
@@ -65,19 +107,30 @@ final class ClusterTestContextCustomizerFactory implements ContextCustomizerFact
             return mode != ClusterTester.Mode.LIVE;
         }
 
-        private Map<String, Object> properties(TestDatabase database) {
+        private Map<String, Object> properties(TestDatabase database, String url) {
             var properties = new HashMap<String, Object>();
-            properties.put("spring.datasource.url", database.url());
+            properties.put("spring.datasource.url", url);
             properties.put("spring.datasource.username", database.username());
             properties.put("spring.datasource.password", database.password());
             // A test that replaces the database would have no cluster.
             properties.put("spring.test.database.replace", "none");
             if (isStepped()) {
-                // A session would wait for notifications that nobody steps, and permits in memory would not follow the time.
+                // A session would wait for notifications that nobody steps, and permits in memory would not follow the
+                // time.
                 properties.put("forge.cluster.leader.strategy", "lease");
                 properties.put("forge.cluster.rate-limit.mode", "strict");
             }
             return properties;
+        }
+
+        /** Returns what the configuration of the application overrides: faults are noticed sooner than in production. */
+        private Map<String, Object> defaults() {
+            return nodes == 1
+                    ? Map.of()
+                    : Map.of(
+                            "forge.cluster.heartbeat.interval", "500ms",
+                            "forge.cluster.heartbeat.stale-threshold", "1500ms",
+                            "forge.cluster.heartbeat.dead-threshold", "3s");
         }
     }
 }

@@ -29,7 +29,7 @@ final class ClusterTestExecutionListener extends AbstractTestExecutionListener {
     }
 
     @Override
-    public void beforeTestMethod(TestContext test) {
+    public void beforeTestMethod(TestContext test) throws Exception {
         if (!test.hasApplicationContext()) {
             return;
         }
@@ -38,6 +38,10 @@ final class ClusterTestExecutionListener extends AbstractTestExecutionListener {
         ClusterTester tester = context.getBeanProvider(ClusterTester.class).getIfAvailable();
         if (tester != null) {
             tester.drive(tested(context));
+            FurtherNodes further = context.getBeanProvider(FurtherNodes.class).getIfAvailable();
+            if (further != null) {
+                further.start();
+            }
             tester.begin();
         }
     }
