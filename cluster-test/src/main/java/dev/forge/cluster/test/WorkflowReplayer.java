@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRu
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.time.Instant;
+import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -147,7 +148,7 @@ public final class WorkflowReplayer {
                 attempts instanceof Number number ? number.intValue() : 0,
                 json(step.get("result")),
                 error == null ? null : error.toString(),
-                wakeAt == null ? null : Instant.parse(wakeAt.toString()),
+                wakeAt == null ? null : OffsetDateTime.parse(wakeAt.toString()).toInstant(),
                 ref == null ? new UUID(0, 0) : UUID.fromString(ref.toString()),
                 0,
                 null,
