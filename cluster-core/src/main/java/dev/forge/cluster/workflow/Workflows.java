@@ -70,6 +70,16 @@ public interface Workflows {
     Optional<WorkflowInfo> find(UUID run);
 
     /**
+     * Exports the recorded history of a run, for a replay against other code: {@code workflows.export(run)} with {@link
+     * WorkflowExport#masked()} for a file that leaves production, and {@link WorkflowExport#json()} for its text. One statement
+     * reads it, so the history of a run in flight is that of one moment.
+     *
+     * @return the history with all values; empty if the run is unknown
+     * @throws WorkflowRejectedException if the history has more than 100,000 steps, or more than 64 MB of input, results and errors
+     */
+    Optional<WorkflowExport> export(UUID run);
+
+    /**
      * Returns the result of a completed run.
      *
      * @return the result; empty if the run is unknown, has not completed, or returned nothing

@@ -16,6 +16,7 @@ import dev.forge.cluster.internal.workflow.store.WorkflowRunStore.NewRun;
 import dev.forge.cluster.internal.workflow.store.WorkflowSettings.SignalLimits;
 import dev.forge.cluster.internal.workflow.store.WorkflowSignalStore.NewSignal;
 import dev.forge.cluster.internal.workflow.store.WorkflowSignalStore.SendResult;
+import dev.forge.cluster.workflow.WorkflowExport;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowPage;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
@@ -140,6 +141,12 @@ public final class DefaultWorkflows implements Workflows {
     public Optional<WorkflowInfo> find(UUID run) {
         Arguments.required("Workflows.find", "run", run);
         return reports.find(run);
+    }
+
+    @Override
+    public Optional<WorkflowExport> export(UUID run) {
+        Arguments.required("Workflows.export", "run", run);
+        return reports.export(run);
     }
 
     @Override

@@ -78,6 +78,7 @@ public final class ClusterEndpoint {
      * @param target returns only entries about that id or name, for the audit trail
      * @param before returns only entries before that id, for the audit trail
      * @param recent the number of latest slots of each cron, for crons
+     * @param values masked or full, for the history of a run
      * @param path the resource, followed by the name or id of an entry
      * @return null if there is no such resource or entry; a response with status 400 if a parameter is invalid, and with status 503
      *     if too many other requests read
@@ -109,6 +110,7 @@ public final class ClusterEndpoint {
             @Nullable String target,
             @Nullable Long before,
             @Nullable Integer recent,
+            @Nullable String values,
             @Selector(match = Match.ALL_REMAINING) String... path) {
         var given = new HashMap<String, @Nullable Object>();
         given.put("name", name);
@@ -134,6 +136,7 @@ public final class ClusterEndpoint {
         given.put("target", target);
         given.put("before", before);
         given.put("recent", recent);
+        given.put("values", values);
         return response(
                 () -> operations.read(caller(user), List.of(path), texts(given)),
                 // Spring Boot turns null into a response with status 404.

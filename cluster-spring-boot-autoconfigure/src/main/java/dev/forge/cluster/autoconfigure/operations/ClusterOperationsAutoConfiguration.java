@@ -72,6 +72,7 @@ import org.springframework.context.annotation.Bean;
     DaemonsDescriptor.DaemonStateDescriptor.class,
     WorkflowsDescriptor.class,
     WorkflowsDescriptor.RunDescriptor.class,
+    WorkflowsDescriptor.RunHistoryDescriptor.class,
     WorkflowsDescriptor.RunStatusDescriptor.class,
     WorkflowVersionsDescriptor.class,
     JobNamesDescriptor.class,

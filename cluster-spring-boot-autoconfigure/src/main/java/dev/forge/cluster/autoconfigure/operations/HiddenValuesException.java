@@ -6,8 +6,8 @@ import java.util.Collection;
 import java.util.TreeSet;
 
 /**
- * Thrown if a caller who may not see values selects by them: the number of entries that are found would disclose the values. See
- * {@link Caller#seesValues()}.
+ * Thrown if a caller who may not see values selects by them, because the number of entries that are found would disclose the values,
+ * or asks for a response that is useless without them. See {@link Caller#seesValues()}.
  */
 public final class HiddenValuesException extends InvalidOperationException {
 
@@ -16,5 +16,9 @@ public final class HiddenValuesException extends InvalidOperationException {
     /** @param parameters the parameters that select by values */
     HiddenValuesException(Collection<String> parameters) {
         super("The parameters %s select by values that are hidden from this user".formatted(new TreeSet<>(parameters)));
+    }
+
+    HiddenValuesException(String message) {
+        super(message);
     }
 }

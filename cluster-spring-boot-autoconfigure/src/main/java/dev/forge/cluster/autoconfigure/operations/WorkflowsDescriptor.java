@@ -132,6 +132,50 @@ public record WorkflowsDescriptor(
             @Nullable Object error) {}
 
     /**
+     * The recorded history of a run, as the resource {@code workflows/{id}/history} returns it.
+     *
+     * @param id the run
+     * @param name the workflow
+     * @param version the version of the workflow
+     * @param status its status, as in the table, such as waiting or completed
+     * @param input the input, masked or sanitized
+     * @param steps its history in order
+     */
+    @JsonInclude(value = JsonInclude.Include.NON_NULL, content = JsonInclude.Include.USE_DEFAULTS)
+    public record RunHistoryDescriptor(
+            UUID id,
+            String name,
+            String version,
+            String status,
+            @Nullable Object input,
+            List<RecordedStepDescriptor> steps) {}
+
+    /**
+     * An entry in the recorded history of a run.
+     *
+     * @param position its position in the history, from 0
+     * @param name the name of the step, signal, job or child run
+     * @param kind step, sleep, signal, job, batch, child, now, uuid or state
+     * @param status waiting, retrying, completed, failed, timed_out, compensated or compensation_failed
+     * @param attempts the number of attempts
+     * @param result the recorded result, masked or sanitized
+     * @param lastError the error of the last attempt, masked or sanitized
+     * @param wakeAt when it ends by itself or is retried
+     * @param ref the job, batch or child run that it waits for
+     */
+    @JsonInclude(value = JsonInclude.Include.NON_NULL, content = JsonInclude.Include.USE_DEFAULTS)
+    public record RecordedStepDescriptor(
+            int position,
+            String name,
+            String kind,
+            String status,
+            int attempts,
+            @Nullable Object result,
+            @Nullable Object lastError,
+            @Nullable Instant wakeAt,
+            @Nullable UUID ref) {}
+
+    /**
      * The response to a state change of a run.
      *
      * @param id the run

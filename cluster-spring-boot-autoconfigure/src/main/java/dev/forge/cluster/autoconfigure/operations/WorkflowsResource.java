@@ -6,12 +6,15 @@ import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.autoconfigure.operations.ValueSanitizer.Sanitized;
 import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.AttemptDescriptor;
+import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RecordedStepDescriptor;
 import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RunDescriptor;
+import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RunHistoryDescriptor;
 import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RunStatusDescriptor;
 import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RunSummaryDescriptor;
 import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.StepDescriptor;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.workflow.WorkflowExport;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowPage;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
@@ -23,13 +26,14 @@ import java.util.UUID;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
-/** The resource {@code workflows}: lists runs, shows one with its history, cancels, retries and signals runs. */
+/** The resource {@code workflows}: lists runs, shows one with its history, exports histories, cancels, retries and signals runs. */
 final class WorkflowsResource implements Resource {
 
     private static final int DEFAULT_LIMIT = 50;
+    private static final String VALUES = "values";
     private static final ResourceParameters PARAMETERS = ResourceParameters.ofList(
                     "name", "version", "status", "after", "limit")
-            .withEntry()
+            .withEntry(VALUES)
             .withChange("signal", "value");
     private static final String SIGNALLED = "signalled";
 
@@ -62,7 +66,16 @@ final class WorkflowsResource implements Resource {
                 throw InvalidOperationException.because(e);
             }
         }
-        return request.result(request.path().size() == 2 ? find(request.entry(), request.caller()) : null);
+        List<String> path = request.path();
+        if (path.size() == 3 && path.get(2).equals("history")) {
+            try {
+                return request.result(history(path.get(1), request));
+            } catch (WorkflowRejectedException e) {
+                throw InvalidOperationException.because(e);
+            }
+        }
+        request.requireOnly(List.of());
+        return request.result(path.size() == 2 ? find(request.entry(), request.caller()) : null);
     }
 
     /** The parameter {@code after} is the id of the run after which the list begins: older ones follow. */
@@ -152,6 +165,65 @@ final class WorkflowsResource implements Resource {
                 attempt.endedAt(),
                 duration == null ? null : duration.toMillis(),
                 shown.value("error", attempt.error()));
+    }
+
+    /** What an exported history contains: the parameter {@code values}. */
+    private enum ExportedValues {
+        MASKED,
+        FULL
+    }
+
+    /** Returns the history of a run for a replay; null if there is no such run. */
+    private @Nullable RunHistoryDescriptor history(String id, OperationRequest request) {
+        UUID run = OperationRequest.id("run", id);
+        String requested = request.text(VALUES);
+        boolean full = requested != null
+                && OperationRequest.constant(ExportedValues.class, VALUES, requested) == ExportedValues.FULL;
+        Sanitized shown = values.shownTo(request.caller());
+        if (full && !shown.isShown()) {
+            throw new HiddenValuesException(
+                    "values 'full' is not possible, use 'masked': values are hidden from this user");
+        }
+        WorkflowExport export = workflows.export(run).orElse(null);
+        if (export == null) {
+            return null;
+        }
+        requireNamesShown(export, shown);
+        return full ? descriptor(export, shown) : descriptor(export.masked(), values.masked());
+    }
+
+    /** Rejects histories with hidden names of signals: a replay would report each of them as a difference. */
+    private static void requireNamesShown(WorkflowExport export, Sanitized shown) {
+        if (export.steps().stream()
+                .anyMatch(step ->
+                        step.kind().equals("signal") && !step.name().equals(shown.value("awaits", step.name())))) {
+            throw new HiddenValuesException(
+                    "Run %s cannot be exported: it awaits signals, whose names are hidden from this user"
+                            .formatted(export.id()));
+        }
+    }
+
+    private static RunHistoryDescriptor descriptor(WorkflowExport run, Sanitized shown) {
+        return new RunHistoryDescriptor(
+                run.id(),
+                run.name(),
+                run.version(),
+                EnumText.underscored(run.status()),
+                shown.json("input", run.input()),
+                run.steps().stream().map(step -> recorded(step, shown)).toList());
+    }
+
+    private static RecordedStepDescriptor recorded(WorkflowExport.Step step, Sanitized shown) {
+        return new RecordedStepDescriptor(
+                step.position(),
+                step.name(),
+                step.kind(),
+                step.status(),
+                step.attempts(),
+                shown.json("steps." + step.name(), step.result()),
+                shown.value("error", step.lastError()),
+                step.wakeAt(),
+                step.ref());
     }
 
     @Override

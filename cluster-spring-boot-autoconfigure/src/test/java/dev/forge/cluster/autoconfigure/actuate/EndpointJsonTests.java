@@ -40,6 +40,7 @@ import org.assertj.core.api.InstanceOfAssertFactories;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.springframework.boot.actuate.endpoint.SanitizingFunction;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.ApplicationContext;
@@ -451,6 +452,105 @@ class EndpointJsonTests {
                             .contains("\"place\"", "\"signal\"")
                             .doesNotContain("approved", "anvil", "order 7");
                 });
+    }
+
+    @Test
+    void exported_history_has_the_documented_json() {
+        runner().withBean(Flows.class).run(context -> {
+            Workflows workflows = context.getBean(Workflows.class);
+            UUID run = workflows.start("approval", "anvil", "order 7");
+            await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.WAITING);
+            String exported = """
+                    {
+                      'id': '(id)', 'name': 'approval', 'version': '1', 'status': 'waiting', 'input': '%s',
+                      'steps': [
+                        {'position': 0, 'name': 'place', 'kind': 'step', 'status': 'completed', 'attempts': 1,
+                         'result': '%s'},
+                        {'position': 1, 'name': 'approved', 'kind': 'signal', 'status': 'waiting', 'attempts': 0}
+                      ]
+                    }
+                    """;
+            assertGet(context, exported.formatted("x", "x"), "workflows", run.toString(), "history");
+            EndpointClient client = EndpointClient.of(context);
+            assertThat(normalized(
+                            "",
+                            client.get(Map.of("values", "full"), "workflows", run.toString(), "history")
+                                    .body()))
+                    .isEqualTo(parsed(exported.formatted("anvil", "placed anvil")));
+            UUID failing = workflows.start("failing", null);
+            await().until(() -> workflows.find(failing).orElseThrow().status().isFinal());
+            assertGet(context, """
+                    {
+                      'id': '(id)', 'name': 'failing', 'version': '1', 'status': 'failed',
+                      'steps': [{'position': 0, 'name': 'break', 'kind': 'step', 'status': 'failed', 'attempts': 1,
+                                 'lastError': 'x'}]
+                    }
+                    """, "workflows", failing.toString(), "history");
+        });
+    }
+
+    @Test
+    void export_discloses_nothing_that_is_hidden_from_the_user() {
+        runner().withPropertyValues("management.endpoint.forgecluster.show-values=never")
+                .withBean(Flows.class)
+                .run(context -> {
+                    Workflows workflows = context.getBean(Workflows.class);
+                    UUID failing = workflows.start("failing", null);
+                    UUID run = workflows.start("approval", "anvil", "order 7");
+                    await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.WAITING);
+                    EndpointClient client = EndpointClient.of(context);
+                    assertThat(client.get(Map.of("values", "full"), "workflows", failing.toString(), "history")
+                                    .error(400))
+                            .contains(
+                                    "values 'full'",
+                                    "hidden from this user",
+                                    "management.endpoint.forgecluster.show-values");
+                    assertThat(client.get("workflows", run.toString(), "history")
+                                    .error(400))
+                            .contains(run.toString(), "names are hidden from this user")
+                            .doesNotContain("approved");
+                    await().until(() ->
+                            workflows.find(failing).orElseThrow().status().isFinal());
+                    assertThat(client.get(Map.of("values", "masked"), "workflows", failing.toString(), "history")
+                                    .at("steps", 0, "lastError"))
+                            .isEqualTo("x");
+                });
+    }
+
+    @Test
+    void sanitizing_functions_apply_to_exports() {
+        runner().withBean(Flows.class)
+                .withBean(
+                        SanitizingFunction.class,
+                        () -> data -> data.getKey().equals("steps.place") ? data.withSanitizedValue() : data)
+                .run(context -> {
+                    Workflows workflows = context.getBean(Workflows.class);
+                    UUID run = workflows.start("approval", "anvil", "order 7");
+                    await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.WAITING);
+                    for (String values : List.of("masked", "full")) {
+                        assertThat(EndpointClient.of(context)
+                                        .get(Map.of("values", values), "workflows", run.toString(), "history")
+                                        .at("steps", 0, "result"))
+                                .isEqualTo("******");
+                    }
+                });
+    }
+
+    @Test
+    void invalid_requests_for_a_history_are_refused() {
+        runner().withBean(Flows.class).run(context -> {
+            EndpointClient client = EndpointClient.of(context);
+            String unknown = UUID.randomUUID().toString();
+            assertThat(client.get("workflows", unknown, "history").status()).isEqualTo(404);
+            assertThat(client.get("workflows", unknown, "past").status()).isEqualTo(404);
+            assertThat(client.get(Map.of("values", "some"), "workflows", unknown, "history")
+                            .error(400))
+                    .isEqualTo("Unknown values 'some'. Use one of [masked, full].");
+            assertThat(client.get(Map.of("values", "full"), "workflows", unknown)
+                            .error(400))
+                    .isEqualTo("Unknown parameters [values]. Known: []");
+            assertThat(client.get("workflows", "seven", "history").error(400)).isEqualTo("'seven' is not a run id");
+        });
     }
 
     @Test

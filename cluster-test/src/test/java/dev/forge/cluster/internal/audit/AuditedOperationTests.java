@@ -89,6 +89,7 @@ class AuditedOperationTests extends AuditFixture {
             Map.entry("Daemons.list", READS),
             Map.entry("Daemons.find", READS),
             Map.entry("Workflows.start", SUBMITS),
+            Map.entry("Workflows.export", READS),
             Map.entry("Workflows.find", READS),
             Map.entry("Workflows.result", READS),
             Map.entry("Workflows.list", READS),

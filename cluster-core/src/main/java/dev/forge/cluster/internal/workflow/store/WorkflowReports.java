@@ -7,8 +7,10 @@ import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Timestamps;
 import dev.forge.cluster.internal.workflow.store.WorkflowSearchReports.Found;
+import dev.forge.cluster.workflow.WorkflowExport;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowPage;
+import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Array;
 import java.sql.ResultSet;
@@ -23,6 +25,7 @@ import java.util.Optional;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.core.ResultSetExtractor;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Reads runs for the API, the Actuator and the metrics. A search looks at ten thousand runs at most. */
@@ -41,6 +44,9 @@ public final class WorkflowReports {
     private static final String REASON = "left(r.resolution_reason, %d)".formatted(ErrorText.LONGEST_MESSAGE);
 
     private static final int MOST_COUNTED = 10_000;
+
+    private static final int MOST_EXPORTED_STEPS = 100_000;
+    private static final long MOST_EXPORTED_BYTES = 64 << 20;
 
     /** One array of texts for each entry; operators may have edited the column by hand. */
     private static final String HISTORY = """
@@ -119,6 +125,70 @@ public final class WorkflowReports {
                     entry[4] == null ? "" : entry[4]));
         } catch (RuntimeException e) {
             return Optional.empty();
+        }
+    }
+
+    /**
+     * Reads the history of a run. The run is the first row, at position -1. Values of a history that is too large are not read.
+     *
+     * @throws WorkflowRejectedException if the history is too large
+     */
+    public Optional<WorkflowExport> export(UUID run) {
+        ResultSetExtractor<Optional<WorkflowExport>> reader = rows -> exported(run, rows);
+        return Objects.requireNonNull(client.sql(schema.sql("""
+                WITH size AS MATERIALIZED (
+                    SELECT r.id, s.steps, s.bytes + coalesce(r.input_bytes, octet_length(r.input::text), 0) AS bytes
+                    FROM ~.forge_workflow_runs r CROSS JOIN LATERAL (
+                        SELECT count(*) AS steps, coalesce(sum(
+                                   coalesce(result_bytes, octet_length(result::text), 0)
+                                   + coalesce(octet_length(last_error), 0)), 0) AS bytes
+                        FROM ~.forge_workflow_steps WHERE run_id = r.id) AS s
+                    WHERE r.id = :run),
+                fitting AS MATERIALIZED (
+                    SELECT id FROM size WHERE steps <= %1$d AND bytes <= %2$d)
+                SELECT -1 AS position, r.workflow_name AS name, r.workflow_version AS kind, r.status, 0 AS attempts,
+                       CASE WHEN r.id IN (SELECT id FROM fitting) THEN r.input::text END AS value, NULL AS error,
+                       NULL::timestamptz AS wake_at, NULL::uuid AS ref, z.steps, z.bytes
+                FROM ~.forge_workflow_runs r JOIN size z ON z.id = r.id
+                UNION ALL
+                SELECT s.position, s.name, s.kind, s.status, s.attempts, s.result::text, s.last_error, s.wake_at, s.ref, 0, 0
+                FROM fitting f JOIN ~.forge_workflow_steps s ON s.run_id = f.id
+                ORDER BY position
+                """.formatted(MOST_EXPORTED_STEPS, MOST_EXPORTED_BYTES)))
+                .param("run", run)
+                .query(reader));
+    }
+
+    private static Optional<WorkflowExport> exported(UUID run, ResultSet rows) throws SQLException {
+        if (!rows.next()) {
+            return Optional.empty();
+        }
+        requireExportable(run, rows.getLong("steps"), rows.getLong("bytes"));
+        String name = rows.getString("name");
+        String version = rows.getString("kind");
+        WorkflowStatus status = EnumText.parse(WorkflowStatus.class, rows.getString("status"));
+        String input = rows.getString("value");
+        var steps = new ArrayList<WorkflowExport.Step>();
+        while (rows.next()) {
+            steps.add(new WorkflowExport.Step(
+                    rows.getInt("position"),
+                    rows.getString("name"),
+                    rows.getString("kind"),
+                    rows.getString("status"),
+                    rows.getInt("attempts"),
+                    rows.getString("value"),
+                    rows.getString("error"),
+                    WorkflowHistoryStore.instant(rows, "wake_at"),
+                    rows.getObject("ref", UUID.class)));
+        }
+        return Optional.of(new WorkflowExport(run, name, version, status, input, steps));
+    }
+
+    private static void requireExportable(UUID run, long steps, long bytes) {
+        if (steps > MOST_EXPORTED_STEPS || bytes > MOST_EXPORTED_BYTES) {
+            throw new WorkflowRejectedException(
+                    "Run %s cannot be exported: it has %d steps with %d bytes, and at most %d steps with %d bytes are possible. Export it with SQL."
+                            .formatted(run, steps, bytes, MOST_EXPORTED_STEPS, MOST_EXPORTED_BYTES));
         }
     }
 
