@@ -22,7 +22,8 @@ class Checkout {
     String run(WorkflowContext context, Order order) {
         context.step(Step.of("reserve", String.class, () -> called("reserve"))
                 .withCompensation(reserved -> called("release")));
-        context.step(Step.of("charge", String.class, () -> called("charge")).withCompensation(charged -> called("refund")));
+        context.step(
+                Step.of("charge", String.class, () -> called("charge")).withCompensation(charged -> called("refund")));
         context.sleep("cooling-off", Duration.ofDays(3));
         boolean confirmed = context.awaitSignal("confirmed", Duration.ofHours(1));
         if (!confirmed) {

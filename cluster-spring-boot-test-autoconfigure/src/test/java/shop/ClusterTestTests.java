@@ -58,10 +58,13 @@ class ClusterTestTests {
 
     @RepeatedTest(3)
     void tables_begin_with_their_first_rows() {
-        assertThat(jdbc.sql("SELECT customer FROM orders").query(String.class).list()).containsExactly("first");
+        assertThat(jdbc.sql("SELECT customer FROM orders").query(String.class).list())
+                .containsExactly("first");
         assertThat(jobs).enqueuedNothing();
         jdbc.sql("UPDATE orders SET status = 'changed'").update();
-        long order = jdbc.sql("INSERT INTO orders (customer) VALUES ('x') RETURNING id").query(Long.class).single();
+        long order = jdbc.sql("INSERT INTO orders (customer) VALUES ('x') RETURNING id")
+                .query(Long.class)
+                .single();
         jdbc.sql("INSERT INTO order_lines VALUES (?, 'a')").params(order).update();
         assertThat(order).isEqualTo(2);
         jobs.enqueue(new Ship("ada"));
@@ -114,12 +117,25 @@ class ClusterTestTests {
     }
 
     @Test
+    void block_runs_jobs_inline() {
+        cluster.inline(() -> {
+            UUID id = jobs.enqueue(new Ship("ada")).id();
+            assertThat(jobs.find(id).orElseThrow().status()).isEqualTo(JobStatus.COMPLETED);
+        });
+        UUID id = jobs.enqueue(new Ship("eve")).id();
+        assertThat(jobs.find(id).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+    }
+
+    @Test
     void clocks_of_the_application_follow(@Autowired Clock clock) {
         Instant begin = clock.instant();
         cluster.clock().advance(Duration.ofDays(100));
         assertThat(clock.instant()).isEqualTo(begin.plus(Duration.ofDays(100)));
         assertThat(clock.getZone()).isEqualTo(ZoneId.of("Europe/Berlin"));
-        assertThat(jdbc.sql("SELECT now()").query(java.time.OffsetDateTime.class).single().toInstant())
+        assertThat(jdbc.sql("SELECT now()")
+                        .query(java.time.OffsetDateTime.class)
+                        .single()
+                        .toInstant())
                 .isEqualTo(clock.instant());
     }
 

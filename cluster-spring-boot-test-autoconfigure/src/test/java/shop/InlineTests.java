@@ -59,9 +59,15 @@ class InlineTests {
     @Test
     void delayed_job_runs_when_the_time_has_moved() {
         jobs.enqueue(new SendMail("ada", "hello"));
-        assertThat(jobs).enqueued(SendReminder.class).withStatus(JobStatus.PENDING).once();
+        assertThat(jobs)
+                .enqueued(SendReminder.class)
+                .withStatus(JobStatus.PENDING)
+                .once();
         cluster.clock().advance(Duration.ofDays(3));
-        assertThat(jobs).enqueued(SendReminder.class).withStatus(JobStatus.COMPLETED).once();
+        assertThat(jobs)
+                .enqueued(SendReminder.class)
+                .withStatus(JobStatus.COMPLETED)
+                .once();
         jobs.enqueue(new Ship("eve"), JobOptions.defaults().withDelay(Duration.ofMinutes(1)));
         assertThat(jobs).enqueued(Ship.class).withStatus(JobStatus.PENDING).once();
     }

@@ -27,11 +27,19 @@ class LiveTests {
     @Test
     void jobs_run_by_themselves_and_the_time_can_be_moved() {
         jobs.enqueue(new SendMail("ada", "hello"));
-        cluster.eventually(() -> assertThat(jobs).enqueued(SendMail.class).withStatus(JobStatus.COMPLETED).once());
-        assertThat(jobs).enqueued(SendReminder.class).withStatus(JobStatus.PENDING).once();
+        cluster.eventually(() -> assertThat(jobs)
+                .enqueued(SendMail.class)
+                .withStatus(JobStatus.COMPLETED)
+                .once());
+        assertThat(jobs)
+                .enqueued(SendReminder.class)
+                .withStatus(JobStatus.PENDING)
+                .once();
         cluster.clock().advance(Duration.ofDays(3));
-        cluster.eventually(
-                () -> assertThat(jobs).enqueued(SendReminder.class).withStatus(JobStatus.COMPLETED).once());
+        cluster.eventually(() -> assertThat(jobs)
+                .enqueued(SendReminder.class)
+                .withStatus(JobStatus.COMPLETED)
+                .once());
     }
 
     @Test

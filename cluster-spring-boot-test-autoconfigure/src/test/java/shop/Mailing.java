@@ -3,8 +3,8 @@
 package shop;
 
 import dev.forge.cluster.job.ClusterJob;
-import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.Jobs;
 import java.time.Duration;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.stereotype.Component;
@@ -41,13 +41,17 @@ class Mailing {
 
     @ClusterJob
     void remind(SendReminder reminder) {
-        jdbc.sql("INSERT INTO orders (customer, status) VALUES (?, 'reminded')").params(reminder.to).update();
+        jdbc.sql("INSERT INTO orders (customer, status) VALUES (?, 'reminded')")
+                .params(reminder.to)
+                .update();
     }
 
     @ClusterJob
     @Transactional
     void ship(Ship order) {
-        jdbc.sql("INSERT INTO orders (customer, status) VALUES (?, 'shipped')").params(order.customer).update();
+        jdbc.sql("INSERT INTO orders (customer, status) VALUES (?, 'shipped')")
+                .params(order.customer)
+                .update();
     }
 
     @ClusterJob(name = "flaky", maxAttempts = 5)

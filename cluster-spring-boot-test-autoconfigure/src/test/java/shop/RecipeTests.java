@@ -58,7 +58,9 @@ class RecipeTests {
     @Test
     @Transactional
     void order_enqueues_a_shipment() {
-        jobs.enqueue(new Ship("ada"), JobOptions.defaults().withDelay(Duration.ofHours(2)).withTags("express"));
+        jobs.enqueue(
+                new Ship("ada"),
+                JobOptions.defaults().withDelay(Duration.ofHours(2)).withTags("express"));
 
         assertThat(jobs)
                 .enqueued(Ship.class)
@@ -75,7 +77,10 @@ class RecipeTests {
         JobRun run = cluster.perform(new SendMail("ada", "Hello"));
 
         assertThat(run).isCompleted().hasResult("sent to ada");
-        assertThat(jobs).enqueued(SendReminder.class).withDelay(Duration.ofDays(3)).once();
+        assertThat(jobs)
+                .enqueued(SendReminder.class)
+                .withDelay(Duration.ofDays(3))
+                .once();
     }
 
     // recipe
@@ -125,9 +130,7 @@ class RecipeTests {
         assertThat(cluster.workflow(run)).hasCompletedSteps("reserve", "charge").hasStatus(WorkflowStatus.WAITING);
 
         assertThat(cluster.skipWait(run)).waitsForSignal("confirmed");
-        assertThat(cluster.skipWait(run))
-                .hasStatus(WorkflowStatus.COMPENSATED)
-                .hasCompensated("charge", "reserve");
+        assertThat(cluster.skipWait(run)).hasStatus(WorkflowStatus.COMPENSATED).hasCompensated("charge", "reserve");
     }
 
     // recipe
@@ -139,7 +142,8 @@ class RecipeTests {
         String olderCode = runs.replace("\"charge\"", "\"bill\"");
         assertThat(cluster.replayer().replay(olderCode))
                 .extracting(difference -> difference.message())
-                .containsOnly("History mismatch at position 1: recorded step 'bill', but the method calls step 'charge'");
+                .containsOnly(
+                        "History mismatch at position 1: recorded step 'bill', but the method calls step 'charge'");
     }
 
     // recipe

@@ -56,7 +56,8 @@ class RecipesWithNodesTests {
     // recipe
     @Test
     void each_order_ships_once_although_nodes_die() {
-        List<String> customers = IntStream.range(0, 300).mapToObj(i -> "customer-" + i).toList();
+        List<String> customers =
+                IntStream.range(0, 300).mapToObj(i -> "customer-" + i).toList();
         jobs.enqueueAll(customers.stream().map(Ship::new).toList());
         cluster.node(1).kill();
         cluster.node(2).freeze();

@@ -18,6 +18,7 @@ class Reports {
 
     @ClusterCron(value = "0 30 2 * * *", name = "nightly-report", zone = "Europe/Berlin")
     void report() {
-        jdbc.sql("INSERT INTO orders (customer, status) VALUES ('report', 'done')").update();
+        jdbc.sql("INSERT INTO orders (customer, status) VALUES ('report', 'done')")
+                .update();
     }
 }

@@ -85,8 +85,12 @@ class SeveralNodesTests {
         cluster.nodes().stream().skip(1).forEach(TestNode::drain);
         List<String> customers = ship(10);
         cluster.eventually(() -> cluster.auditor().eachOnce(SHIPPED, customers));
-        assertThat(jobs).enqueued(Ship.class).times(10).jobs().forEach(job -> assertThat(job.nodeId())
-                .isEqualTo(cluster.node(1).id().orElseThrow()));
+        assertThat(jobs)
+                .enqueued(Ship.class)
+                .times(10)
+                .jobs()
+                .forEach(job ->
+                        assertThat(job.nodeId()).isEqualTo(cluster.node(1).id().orElseThrow()));
     }
 
     private long members() {

@@ -101,7 +101,8 @@ class WorkflowTesterTests {
         UUID waiting = start();
         cluster.runAllDue();
         checkout.calls.clear();
-        assertThat(cluster.replayer().replay(exported(completed) + "\n" + exported(waiting))).isEmpty();
+        assertThat(cluster.replayer().replay(exported(completed) + "\n" + exported(waiting)))
+                .isEmpty();
         cluster.replayer().requireCompatible("[%s, %s]".formatted(exported(completed), exported(waiting)));
         assertThat(checkout.calls).as("replays execute nothing").isEmpty();
     }
@@ -135,13 +136,19 @@ class WorkflowTesterTests {
 
     @Test
     void replay_refuses_what_is_no_export() {
-        assertThatIllegalArgumentException().isThrownBy(() -> cluster.replayer().replay(" ")).withMessageContaining("empty");
-        assertThatIllegalArgumentException().isThrownBy(() -> cluster.replayer().replay("{")).withMessageContaining("JSON");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> cluster.replayer().replay(" "))
+                .withMessageContaining("empty");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> cluster.replayer().replay("{"))
+                .withMessageContaining("JSON");
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> cluster.replayer().replay("{\"id\": \"%s\"}".formatted(UUID.randomUUID())))
                 .withMessageContaining("'name'");
         String other = exported(start()).replace("\"checkout\"", "\"unknown\"");
-        assertThatIllegalArgumentException().isThrownBy(() -> cluster.replayer().replay(other)).withMessageContaining("unknown@1");
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> cluster.replayer().replay(other))
+                .withMessageContaining("unknown@1");
     }
 
     /** The statement of the guide. */

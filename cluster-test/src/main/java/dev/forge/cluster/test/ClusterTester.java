@@ -75,6 +75,7 @@ public final class ClusterTester {
     private @Nullable TestedNode tested;
     private List<TestNode> nodes = List.of();
     private boolean kept;
+    private volatile boolean inline;
 
     /** What runs by itself. */
     public enum Mode {
@@ -102,9 +103,12 @@ public final class ClusterTester {
     public void drive(TestedNode node) {
         tested = node;
         node.workflowEngine().probe(steps);
-        if (mode == Mode.INLINE) {
-            node.engine().onAnnouncement(this::runInline);
-        }
+        inline = mode == Mode.INLINE;
+        node.engine().onAnnouncement(() -> {
+            if (inline) {
+                runInline();
+            }
+        });
         time.requireSeenBy(node.application());
     }
 
@@ -209,7 +213,7 @@ public final class ClusterTester {
         time.advance(duration);
         movedNanos.addAndGet(duration.toNanos());
         members.forEach(Node::timeMoved);
-        if (mode == Mode.INLINE) {
+        if (inline) {
             runInline();
         }
     }
@@ -233,14 +237,31 @@ public final class ClusterTester {
     private String whyNot(UUID id) {
         Optional<JobInfo> job = tested().jobs().find(id);
         if (job.isEmpty()) {
-            return "Job %s does not exist. If this test has enqueued it in a transaction, that must commit first.".formatted(id);
+            return "Job %s does not exist. If this test has enqueued it in a transaction, that must commit first."
+                    .formatted(id);
         }
         if (job.get().status() == JobStatus.PENDING && job.get().scheduledAt().isAfter(clock.instant())) {
             return "Job %s (%s) is due at %s, and the time of the test is %s: move it on with clock().advance or setTo."
                     .formatted(job.get().name(), id, job.get().scheduledAt(), clock.instant());
         }
         return "Job %s (%s), %s, cannot start: %s"
-                .formatted(job.get().name(), id, job.get().status(), tested().jobs().explain(id));
+                .formatted(
+                        job.get().name(),
+                        id,
+                        job.get().status(),
+                        tested().jobs().explain(id));
+    }
+
+    /** Has jobs run with the commit that enqueues them while an action runs, as in mode INLINE. */
+    public void inline(Runnable action) {
+        requireDriven("inline");
+        boolean before = inline;
+        inline = true;
+        try {
+            action.run();
+        } finally {
+            inline = before;
+        }
     }
 
     /**
@@ -293,12 +314,14 @@ public final class ClusterTester {
 
     /** Enqueues a job with options and runs its first attempt at once. */
     public JobRun perform(Object payload, JobOptions options) {
-        return run(outsideOfTransaction(() -> tested().jobs().enqueue(payload, options)).id());
+        return run(outsideOfTransaction(() -> tested().jobs().enqueue(payload, options))
+                .id());
     }
 
     /** Enqueues a job by its name and runs its first attempt at once. */
     public JobRun performNamed(String name, @Nullable Object payload) {
-        return run(outsideOfTransaction(() -> tested().jobs().enqueueNamed(name, payload)).id());
+        return run(outsideOfTransaction(() -> tested().jobs().enqueueNamed(name, payload))
+                .id());
     }
 
     /** The job must be committed before it can run, whatever the test's own transaction does. */
@@ -346,9 +369,7 @@ public final class ClusterTester {
         return driving("retryUntilFinal", () -> {
             JobRun last = null;
             for (int i = 0; i < MOST_RUNS; i++) {
-                JobInfo now = tested().jobs()
-                        .find(job)
-                        .orElseThrow(() -> new IllegalStateException(whyNot(job)));
+                JobInfo now = tested().jobs().find(job).orElseThrow(() -> new IllegalStateException(whyNot(job)));
                 if (now.status().isFinal()) {
                     return last != null ? last : new JobRun(now, null, tested().jobs());
                 }
@@ -361,7 +382,8 @@ public final class ClusterTester {
                 }
                 last = afterAttempt(job);
             }
-            throw new IllegalStateException("%d attempts were made, and the job has not ended: %s".formatted(MOST_RUNS, last));
+            throw new IllegalStateException(
+                    "%d attempts were made, and the job has not ended: %s".formatted(MOST_RUNS, last));
         });
     }
 
@@ -380,8 +402,8 @@ public final class ClusterTester {
                 clock.setTo(next.isAfter(now) ? next : now.plusMillis(1));
                 runs.addAll(runUntilIdle());
                 if (runs.size() > MOST_RUNS) {
-                    throw new IllegalStateException(
-                            "%d attempts were made before %s was reached; the time is %s".formatted(runs.size(), end, next));
+                    throw new IllegalStateException("%d attempts were made before %s was reached; the time is %s"
+                            .formatted(runs.size(), end, next));
                 }
             }
             if (clock.instant().isBefore(end)) {
@@ -436,7 +458,9 @@ public final class ClusterTester {
                                 run,
                                 waiting.name(),
                                 waiting.status(),
-                                waiting.awaits() == null ? "" : ", it waits for signal '%s'".formatted(waiting.awaits())));
+                                waiting.awaits() == null
+                                        ? ""
+                                        : ", it waits for signal '%s'".formatted(waiting.awaits())));
             }
             if (until.isAfter(clock.instant())) {
                 clock.setTo(until);
@@ -451,7 +475,8 @@ public final class ClusterTester {
         return driving("signal", () -> {
             runUntilIdle();
             if (!tested().workflows().signal(run, name, payload)) {
-                throw new IllegalStateException("Run %s has ended: %s".formatted(run, requireRun(run).status()));
+                throw new IllegalStateException(
+                        "Run %s has ended: %s".formatted(run, requireRun(run).status()));
             }
             runUntilIdle();
             return workflow(run);
@@ -464,14 +489,15 @@ public final class ClusterTester {
     }
 
     private WorkflowInfo requireRun(UUID run) {
-        return tested().workflows()
-                .find(run)
-                .orElseThrow(() -> new IllegalStateException("There is no run " + run));
+        return tested().workflows().find(run).orElseThrow(() -> new IllegalStateException("There is no run " + run));
     }
 
     /** Lets the next attempts of a step fail; its code does not run meanwhile. */
     public void failStep(String step, int times) {
-        failStep(step, times, () -> new IllegalStateException("step '%s' fails because the test says so".formatted(step)));
+        failStep(
+                step,
+                times,
+                () -> new IllegalStateException("step '%s' fails because the test says so".formatted(step)));
     }
 
     /** Lets the next attempts of a step fail with an exception of the test. */
@@ -555,13 +581,10 @@ public final class ClusterTester {
     /** Ends all sessions of the nodes and refuses new ones for that time, as a restart of the server does. */
     public void restartDatabase(Duration downtime) {
         nodes.forEach(TestNode::lose);
-        database.jdbc()
-                .sql("""
+        database.jdbc().sql("""
                         SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                         WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
-                        """)
-                .query((row, n) -> 1)
-                .list();
+                        """).query((row, n) -> 1).list();
         database.endIdleSessions();
         pause(downtime);
         nodes.forEach(TestNode::find);
@@ -606,12 +629,16 @@ public final class ClusterTester {
 
     // Driving -----------------------------------------------------------------------------------------------
 
-    private <T> T driving(String call, Callable<T> action) {
+    private void requireDriven(String call) {
         if (mode == Mode.LIVE) {
             throw new IllegalStateException(
                     "ClusterTester.%s: in mode LIVE the cluster runs by itself. Wait with eventually(...), or use another mode."
                             .formatted(call));
         }
+    }
+
+    private <T> T driving(String call, Callable<T> action) {
+        requireDriven(call);
         if (Thread.currentThread().getName().startsWith("forge-job-")) {
             throw new IllegalStateException(
                     "ClusterTester.%s: called by a handler, which the test itself runs at present".formatted(call));

@@ -43,7 +43,9 @@ public final class CronSlotsAssert extends AbstractAssert<CronSlotsAssert, CronI
     public CronSlotsAssert at(LocalDateTime... slots) {
         for (LocalDateTime slot : slots) {
             if (ZoneId.of(actual.zone()).getRules().getValidOffsets(slot).isEmpty()) {
-                failWithMessage("%s has no slot at %s: the clock change skips that time in %s", described(), slot, actual.zone());
+                failWithMessage(
+                        "%s has no slot at %s: the clock change skips that time in %s",
+                        described(), slot, actual.zone());
             }
             at(slot.atZone(ZoneId.of(actual.zone())).toInstant());
         }
@@ -68,7 +70,9 @@ public final class CronSlotsAssert extends AbstractAssert<CronSlotsAssert, CronI
             last = schedule.next(last);
             found.add(last);
         }
-        Assertions.assertThat(found).as("the slots of %s after %s", described(), time).isEqualTo(List.of(slots));
+        Assertions.assertThat(found)
+                .as("the slots of %s after %s", described(), time)
+                .isEqualTo(List.of(slots));
         return this;
     }
 
@@ -97,8 +101,8 @@ public final class CronSlotsAssert extends AbstractAssert<CronSlotsAssert, CronI
                 slot = schedule.next(slot)) {
             slots.add(slot);
             if (slots.size() > MOST_SLOTS) {
-                throw new IllegalArgumentException(
-                        "%s has more than %d slots before %s".formatted(described(), MOST_SLOTS, before.atOffset(ZoneOffset.UTC)));
+                throw new IllegalArgumentException("%s has more than %d slots before %s"
+                        .formatted(described(), MOST_SLOTS, before.atOffset(ZoneOffset.UTC)));
             }
         }
         return slots;

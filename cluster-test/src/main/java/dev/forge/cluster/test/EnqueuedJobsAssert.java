@@ -57,8 +57,10 @@ public final class EnqueuedJobsAssert<T> {
 
     /** Keeps jobs that were delayed by exactly that time. */
     public EnqueuedJobsAssert<T> withDelay(Duration delay) {
-        return narrowed("with a delay of " + delay, job -> !isUntimed(job)
-                && Duration.between(job.createdAt(), job.scheduledAt()).equals(delay));
+        return narrowed(
+                "with a delay of " + delay,
+                job -> !isUntimed(job)
+                        && Duration.between(job.createdAt(), job.scheduledAt()).equals(delay));
     }
 
     /** Keeps jobs that are due at that time. */
@@ -92,8 +94,9 @@ public final class EnqueuedJobsAssert<T> {
 
     /** Keeps jobs with that value in their metadata. */
     public EnqueuedJobsAssert<T> withMetadata(String key, String value) {
-        return narrowed("with metadata %s=%s".formatted(key, value), job -> Objects.equals(
-                job.metadata().get(key), value));
+        return narrowed(
+                "with metadata %s=%s".formatted(key, value),
+                job -> Objects.equals(job.metadata().get(key), value));
     }
 
     /** Keeps jobs of that status. */
@@ -103,7 +106,11 @@ public final class EnqueuedJobsAssert<T> {
 
     private EnqueuedJobsAssert<T> narrowed(String condition, Predicate<JobInfo> test) {
         return new EnqueuedJobsAssert<>(
-                        jobs, payload, description + " " + condition, found.stream().filter(test).toList(), all)
+                        jobs,
+                        payload,
+                        description + " " + condition,
+                        found.stream().filter(test).toList(),
+                        all)
                 .atLeastOnce();
     }
 

@@ -26,8 +26,7 @@ public final class JobsAssert extends AbstractAssert<JobsAssert, Jobs> {
         if (names.isEmpty()) {
             failWithMessage("No handler of the application takes a %s", payload.getTypeName());
         }
-        return new EnqueuedJobsAssert<>(
-                        inspectable(), payload, payload.getSimpleName(), jobs(names), this::all)
+        return new EnqueuedJobsAssert<>(inspectable(), payload, payload.getSimpleName(), jobs(names), this::all)
                 .atLeastOnce();
     }
 

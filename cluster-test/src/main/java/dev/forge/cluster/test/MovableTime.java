@@ -32,8 +32,7 @@ public final class MovableTime {
 
     /** Creates the functions that tell the time; the search path of the database must be set before. */
     static void install(DataSource source) {
-        try (InputStream script =
-                Objects.requireNonNull(MovableTime.class.getResourceAsStream("movable-time.sql"))) {
+        try (InputStream script = Objects.requireNonNull(MovableTime.class.getResourceAsStream("movable-time.sql"))) {
             new JdbcTemplate(source).execute(new String(script.readAllBytes(), StandardCharsets.UTF_8));
         } catch (IOException e) {
             throw new UncheckedIOException(e);
@@ -57,7 +56,9 @@ public final class MovableTime {
             throw new IllegalStateException(
                     "The connections of the application have the search path %s, so that now() is not the time of the test. Remove spring.datasource.hikari.schema, connection-init-sql or currentSchema from the test's configuration, or name the schemas %s there."
                             .formatted(
-                                    client.sql("SHOW search_path").query(String.class).single(),
+                                    client.sql("SHOW search_path")
+                                            .query(String.class)
+                                            .single(),
                                     "forge_test_clock, pg_catalog at the end"));
         }
     }
@@ -123,11 +124,17 @@ public final class MovableTime {
                     "%s (user %s): tests that move the time and restore tables need a superuser. Use another user, or no such server: the tests then start one."
                             .formatted(PostgresServer.URL_VARIABLE, database.username()));
         }
-        database.jdbc().sql("SELECT forge_test_clock.adopt(), forge_test_clock.keep()").query((row, n) -> 1).list();
+        database.jdbc()
+                .sql("SELECT forge_test_clock.adopt(), forge_test_clock.keep()")
+                .query((row, n) -> 1)
+                .list();
     }
 
     /** Returns all tables to the rows that were kept. */
     public void restore() {
-        database.jdbc().sql("SELECT forge_test_clock.restore()").query((row, n) -> 1).list();
+        database.jdbc()
+                .sql("SELECT forge_test_clock.restore()")
+                .query((row, n) -> 1)
+                .list();
     }
 }

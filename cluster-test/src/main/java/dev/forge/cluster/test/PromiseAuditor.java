@@ -33,9 +33,12 @@ public final class PromiseAuditor {
      * @param expected the names
      */
     public PromiseAuditor eachOnce(String sql, Collection<?> expected) {
-        List<String> found = database.jdbc().sql(sql).query((row, n) -> String.valueOf(row.getObject(1))).list();
-        Map<String, Long> counts = found.stream()
-                .collect(Collectors.groupingBy(name -> name, LinkedHashMap::new, Collectors.counting()));
+        List<String> found = database.jdbc()
+                .sql(sql)
+                .query((row, n) -> String.valueOf(row.getObject(1)))
+                .list();
+        Map<String, Long> counts =
+                found.stream().collect(Collectors.groupingBy(name -> name, LinkedHashMap::new, Collectors.counting()));
         var problems = new ArrayList<String>();
         counts.forEach((name, count) -> {
             if (count > 1) {
@@ -47,7 +50,9 @@ public final class PromiseAuditor {
                 .filter(name -> !counts.containsKey(name))
                 .forEach(name -> problems.add(name + ": lost"));
         List<String> names = expected.stream().map(String::valueOf).toList();
-        counts.keySet().stream().filter(name -> !names.contains(name)).forEach(name -> problems.add(name + ": unexpected"));
+        counts.keySet().stream()
+                .filter(name -> !names.contains(name))
+                .forEach(name -> problems.add(name + ": unexpected"));
         require("each effect once", problems);
         return this;
     }

@@ -44,8 +44,8 @@ public final class TestClock extends Clock {
                             .formatted(duration));
         }
         if (!instant().plus(duration).isBefore(LAST)) {
-            throw new IllegalArgumentException(
-                    "The time of a test must lie before %s, not at %s".formatted(LAST, instant().plus(duration)));
+            throw new IllegalArgumentException("The time of a test must lie before %s, not at %s"
+                    .formatted(LAST, instant().plus(duration)));
         }
         mover.accept(duration);
     }

@@ -24,8 +24,7 @@ public final class TestNode {
     private final Function<Class<?>, Object> beans;
 
     /** @param beans returns a bean of the node by its type */
-    public TestNode(
-            String name, Node node, NodePath path, TestDatabase database, Function<Class<?>, Object> beans) {
+    public TestNode(String name, Node node, NodePath path, TestDatabase database, Function<Class<?>, Object> beans) {
         this.name = name;
         this.node = node;
         this.path = path;
@@ -125,18 +124,18 @@ public final class TestNode {
     /** Ends the session in which the node holds its locks, as an operator or a restarted pooler may. Returns whether it had one. */
     public boolean loseSession() {
         return id().map(member -> database.jdbc()
-                        .sql(node.resources().schema().sql("""
+                                .sql(node.resources().schema().sql("""
                                 SELECT count(pg_terminate_backend(l.pid)) FROM ~.forge_nodes n
                                 JOIN pg_locks l ON l.locktype = 'advisory' AND l.classid::bigint = :class
                                   AND l.objid::bigint = (n.liveness_key::bigint & 4294967295) AND l.granted
                                   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
                                 WHERE n.id = :node
                                 """))
-                        .param("class", AdvisoryKeys.CLASS_ID)
-                        .param("node", member)
-                        .query(Integer.class)
-                        .single())
-                .orElse(0)
+                                .param("class", AdvisoryKeys.CLASS_ID)
+                                .param("node", member)
+                                .query(Integer.class)
+                                .single())
+                        .orElse(0)
                 > 0;
     }
 

@@ -70,16 +70,17 @@ public final class WorkflowReplayer {
     public void requireCompatible(String exported) {
         List<Difference> differences = replay(exported);
         if (!differences.isEmpty()) {
-            throw new AssertionError(differences.size() == 1
-                    ? differences.get(0).toString()
-                    : "%d runs differ from the code:%n%s"
-                            .formatted(
-                                    differences.size(),
-                                    String.join(
-                                            System.lineSeparator(),
-                                            differences.stream()
-                                                    .map(Difference::toString)
-                                                    .toList())));
+            throw new AssertionError(
+                    differences.size() == 1
+                            ? differences.get(0).toString()
+                            : "%d runs differ from the code:%n%s"
+                                    .formatted(
+                                            differences.size(),
+                                            String.join(
+                                                    System.lineSeparator(),
+                                                    differences.stream()
+                                                            .map(Difference::toString)
+                                                            .toList())));
         }
     }
 
@@ -110,7 +111,9 @@ public final class WorkflowReplayer {
     /** Returns the objects of a text: the whole text, or its lines if each of them is one. */
     private static List<String> objects(String text) {
         List<String> lines = text.lines().filter(line -> !line.isBlank()).toList();
-        return lines.stream().allMatch(line -> line.startsWith("{") && line.stripTrailing().endsWith("}"))
+        return lines.stream()
+                        .allMatch(line ->
+                                line.startsWith("{") && line.stripTrailing().endsWith("}"))
                 ? lines
                 : List.of(text);
     }
@@ -124,7 +127,15 @@ public final class WorkflowReplayer {
             rows.put(row.position(), row);
         }
         var recorded = new RecordedRun(
-                status(text(run, "status")), true, false, null, json(run.get("input")), Instant.EPOCH, 0, rows, List.of());
+                status(text(run, "status")),
+                true,
+                false,
+                null,
+                json(run.get("input")),
+                Instant.EPOCH,
+                0,
+                rows,
+                List.of());
         return engine.replay(id, version, recorded).map(message -> new Difference(id, version.label(), message));
     }
 

@@ -35,12 +35,18 @@ public final class WorkflowRun {
 
     /** Returns the steps whose code has completed in this test, in order; a step that runs again after a crash comes up twice. */
     public List<String> executedSteps() {
-        return executed.stream().filter(step -> !step.compensation()).map(StepFaults.Executed::step).toList();
+        return executed.stream()
+                .filter(step -> !step.compensation())
+                .map(StepFaults.Executed::step)
+                .toList();
     }
 
     /** Returns the steps that were compensated in this test, in order. */
     public List<String> compensatedSteps() {
-        return executed.stream().filter(StepFaults.Executed::compensation).map(StepFaults.Executed::step).toList();
+        return executed.stream()
+                .filter(StepFaults.Executed::compensation)
+                .map(StepFaults.Executed::step)
+                .toList();
     }
 
     @Override

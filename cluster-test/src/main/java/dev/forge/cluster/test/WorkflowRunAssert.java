@@ -34,7 +34,8 @@ public final class WorkflowRunAssert extends AbstractAssert<WorkflowRunAssert, W
     public WorkflowRunAssert hasCompletedSteps(String... steps) {
         isNotNull();
         List<String> found = actual.info().steps().stream()
-                .filter(step -> step.kind().equals("step") && List.of("completed", "compensated").contains(step.status()))
+                .filter(step -> step.kind().equals("step")
+                        && List.of("completed", "compensated").contains(step.status()))
                 .map(WorkflowInfo.Step::name)
                 .toList();
         return requireEqual("completed steps", List.of(steps), found);

@@ -79,18 +79,18 @@ final class NodeDrain {
         Level level = environment.drive().stepped() ? Level.DEBUG : Level.INFO;
         log.atLevel(level)
                 .log(
-                "Node {}: draining. Running jobs: {}; they may take {} to end (forge.cluster.shutdown.drain-timeout).",
-                current,
-                participants.components.load(),
-                timeout);
+                        "Node {}: draining. Running jobs: {}; they may take {} to end (forge.cluster.shutdown.drain-timeout).",
+                        current,
+                        participants.components.load(),
+                        timeout);
         long begin = environment.pace().nanos();
         int interrupted = participants.components.awaitIdleOrRelease(begin + timeout.toNanos());
         log.atLevel(level)
                 .log(
-                "Node {}: drained in {}. Interrupted jobs: {}.",
-                current,
-                Duration.ofNanos(environment.pace().nanos() - begin).truncatedTo(ChronoUnit.MILLIS),
-                interrupted);
+                        "Node {}: drained in {}. Interrupted jobs: {}.",
+                        current,
+                        Duration.ofNanos(environment.pace().nanos() - begin).truncatedTo(ChronoUnit.MILLIS),
+                        interrupted);
     }
 
     /** Drains the node soon, on another thread, as an operator has requested. */

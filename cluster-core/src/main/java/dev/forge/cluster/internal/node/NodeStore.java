@@ -333,7 +333,8 @@ public final class NodeStore {
                 .sql(schema.sql("SELECT beats FROM ~.forge_nodes WHERE id = ?"))
                 .params(id)
                 .query((row, n) -> row.getLong(1))
-                .list().stream()
+                .list()
+                .stream()
                 .mapToLong(Long::longValue)
                 .findFirst();
     }

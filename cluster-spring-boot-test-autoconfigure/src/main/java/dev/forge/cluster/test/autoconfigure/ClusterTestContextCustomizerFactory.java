@@ -92,7 +92,8 @@ final class ClusterTestContextCustomizerFactory implements ContextCustomizerFact
             var beans = (DefaultListableBeanFactory) context.getBeanFactory();
             Clock clock = starting.path().skewed(starting.clock());
             beans.registerSingleton(
-                    "clusterTestDrive", drive(clock, starting.moved(), task -> starting.path().gated(task)));
+                    "clusterTestDrive",
+                    drive(clock, starting.moved(), task -> starting.path().gated(task)));
             beans.addBeanPostProcessor(new ApplicationClocks(clock));
         }
 

@@ -58,7 +58,9 @@ final class ClusterTestExecutionListener extends AbstractTestExecutionListener {
                     context.getBean(ClusterDatabase.class).application());
         } catch (NoSuchBeanDefinitionException e) {
             throw new IllegalStateException(
-                    "The context has no cluster (%s). Is forge.cluster.enabled false, or is Jobs a mock?".formatted(e.getMessage()), e);
+                    "The context has no cluster (%s). Is forge.cluster.enabled false, or is Jobs a mock?"
+                            .formatted(e.getMessage()),
+                    e);
         }
     }
 }

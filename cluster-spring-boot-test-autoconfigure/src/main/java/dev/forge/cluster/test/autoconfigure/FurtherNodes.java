@@ -71,8 +71,7 @@ final class FurtherNodes implements DisposableBean {
         try {
             ApplicationContext context = ((SmartContextLoader) merged.getContextLoader()).loadContext(merged);
             contexts.add((ConfigurableApplicationContext) context);
-            return new TestNode(
-                    name, context.getBean(NodeRuntime.class).node(), path, database, context::getBean);
+            return new TestNode(name, context.getBean(NodeRuntime.class).node(), path, database, context::getBean);
         } finally {
             STARTING.remove();
         }
