@@ -104,19 +104,29 @@ final class ClusterPostgresExtension
     private static void remember(ExtensionContext context) {
         Class<?> type = annotatedClass(context);
         if (checksLeftovers(type)) {
-            boolean alone = !context.getConfigurationParameter("junit.jupiter.execution.parallel.enabled")
-                    .map(Boolean::parseBoolean)
-                    .orElse(false);
-            context.getStore(NAMESPACE).put(context.getUniqueId(), Leftovers.since(databaseOf(type), alone));
+            context.getStore(NAMESPACE)
+                    .put(context.getUniqueId(), Leftovers.since(databaseOf(type), runsAlone(context)));
         }
+    }
+
+    /** Returns whether no other test runs in this JVM at the same time. */
+    static boolean runsAlone(ExtensionContext context) {
+        return !context.getConfigurationParameter("junit.jupiter.execution.parallel.enabled")
+                .map(Boolean::parseBoolean)
+                .orElse(false);
+    }
+
+    /** Returns how long leftovers may take to disappear. */
+    static Duration grace(ExtensionContext context) {
+        return context.getConfigurationParameter(GRACE_PARAMETER)
+                .map(millis -> Duration.ofMillis(Long.parseLong(millis)))
+                .orElse(Leftovers.GRACE);
     }
 
     private static void check(ExtensionContext context) throws InterruptedException {
         Leftovers leftovers = context.getStore(NAMESPACE).remove(context.getUniqueId(), Leftovers.class);
         if (leftovers != null) {
-            leftovers.check(context.getConfigurationParameter(GRACE_PARAMETER)
-                    .map(millis -> Duration.ofMillis(Long.parseLong(millis)))
-                    .orElse(Leftovers.GRACE));
+            leftovers.check(grace(context));
         }
     }
 

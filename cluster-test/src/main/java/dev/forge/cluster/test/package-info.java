@@ -3,7 +3,8 @@
  *
  * <p>{@link dev.forge.cluster.test.ClusterPostgres @ClusterPostgres} on a test class gives it a database of its own.
  * {@link dev.forge.cluster.test.AppProcess} runs an application as a process that can be frozen and killed, {@link
- * dev.forge.cluster.test.TcpProxy} is a network between it and the database that can fail.
+ * dev.forge.cluster.test.TcpProxy} is a network between it and the database that can fail. {@link
+ * dev.forge.cluster.test.ClusterProcessTest @ClusterProcessTest} starts and ends both for each test method.
  */
 @NullMarked
 package dev.forge.cluster.test;
