@@ -5,7 +5,6 @@ package dev.forge.cluster.test;
 import dev.forge.cluster.internal.cron.CronSchedule;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.node.Node;
-import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
@@ -324,9 +323,12 @@ public final class ClusterTester {
                 .id());
     }
 
-    /** The job must be committed before it can run, whatever the test's own transaction does. */
-    private static EnqueuedJob outsideOfTransaction(Callable<EnqueuedJob> enqueue) {
-        return TransactionSynchronizationManager.isActualTransactionActive() ? onNewThread(enqueue) : call(enqueue);
+    /**
+     * A job must be committed before it can run, whatever the test's own transaction does; and that would keep the connections that
+     * the node uses on its thread.
+     */
+    private static <T> T outsideOfTransaction(Callable<T> action) {
+        return TransactionSynchronizationManager.isSynchronizationActive() ? onNewThread(action) : call(action);
     }
 
     private static <T> T call(Callable<T> action) {
@@ -354,6 +356,9 @@ public final class ClusterTester {
             throw new IllegalStateException("interrupted", e);
         } catch (ExecutionException e) {
             if (e.getCause() instanceof RuntimeException cause) {
+                throw cause;
+            }
+            if (e.getCause() instanceof Error cause) {
                 throw cause;
             }
             throw new IllegalStateException(e.getCause());
@@ -643,12 +648,14 @@ public final class ClusterTester {
             throw new IllegalStateException(
                     "ClusterTester.%s: called by a handler, which the test itself runs at present".formatted(call));
         }
-        driving.lock();
-        try {
-            return call(action);
-        } finally {
-            driving.unlock();
-        }
+        return outsideOfTransaction(() -> {
+            driving.lock();
+            try {
+                return action.call();
+            } finally {
+                driving.unlock();
+            }
+        });
     }
 
     /** Runs what is due before the commit that announced it returns. Jobs of jobs run when these have ended. */
