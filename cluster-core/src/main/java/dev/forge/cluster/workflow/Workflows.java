@@ -75,7 +75,7 @@ public interface Workflows {
      * reads it, so the history of a run in flight is that of one moment.
      *
      * @return the history with all values; empty if the run is unknown
-     * @throws WorkflowRejectedException if the history has more than 100,000 steps, or more than 64 MB of input, results and errors
+     * @throws WorkflowRejectedException if the history has more than 10,000 steps, or more than 8 MB of input, results and errors
      */
     Optional<WorkflowExport> export(UUID run);
 

@@ -35,6 +35,7 @@ import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.SearchStrategy;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.boot.jdbc.autoconfigure.DataSourceAutoConfiguration;
 import org.springframework.boot.sql.init.dependency.DatabaseInitializationDependencyConfigurer;
@@ -118,9 +119,9 @@ public final class ClusterAutoConfiguration {
     /** The name of the cluster in logs, metrics and the endpoint. */
     public record ClusterName(String text) {}
 
-    // The test support replaces it, to drive the node itself.
+    // The test support replaces it, to drive the node itself. A child context never shares that of its parent.
     @Bean
-    @ConditionalOnMissingBean
+    @ConditionalOnMissingBean(search = SearchStrategy.CURRENT)
     Node.Drive clusterDrive() {
         return Node.Drive.by(scheduler());
     }

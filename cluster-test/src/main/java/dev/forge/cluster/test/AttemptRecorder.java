@@ -40,24 +40,35 @@ public final class AttemptRecorder implements BulkJobInterceptor {
         return failures.remove(job);
     }
 
+    Set<String> unused() {
+        return Set.copyOf(crashAfter);
+    }
+
     @Override
     public @Nullable Object intercept(JobContext job, Handler handler) throws Throwable {
+        Object result;
         try {
-            Object result = handler.proceed();
-            if (crashAfter.remove(job.name())) {
-                crash.run();
-                // A transaction of the handler would end with the connection of the node.
-                throw new IllegalStateException("the node of the test has died");
-            }
-            return result;
+            result = handler.proceed();
         } catch (Throwable e) {
             failures.put(job.id(), e);
             throw e;
         }
+        crashIfWanted(job);
+        return result;
     }
 
     @Override
     public @Nullable Object interceptAll(List<JobContext> jobs, Handler handler) throws Throwable {
-        return handler.proceed();
+        Object result = handler.proceed();
+        crashIfWanted(jobs.get(0));
+        return result;
+    }
+
+    private void crashIfWanted(JobContext job) {
+        if (crashAfter.remove(job.name())) {
+            crash.run();
+            // A transaction of the handler would end with the connection of the node.
+            throw new IllegalStateException("the node of the test has died");
+        }
     }
 }

@@ -22,6 +22,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
@@ -61,6 +62,12 @@ public final class ClusterTester {
 
     private static final Duration POLL = Duration.ofMillis(20);
 
+    /** How long a call waits while the test has a transaction of its own. */
+    private static final Duration PATIENCE = Duration.ofMinutes(2);
+
+    /** More terms than crashes of a test begin. */
+    private static final long TERMS_PER_TEST = 1_000;
+
     private final Mode mode;
     private final TestDatabase database;
     private final MovableTime time;
@@ -74,6 +81,7 @@ public final class ClusterTester {
     private @Nullable TestedNode tested;
     private List<TestNode> nodes = List.of();
     private boolean kept;
+    private long tests;
     private volatile boolean inline;
 
     /** What runs by itself. */
@@ -145,6 +153,10 @@ public final class ClusterTester {
             throw new IllegalStateException(
                     "ClusterTester.beginAt: in mode LIVE the time runs with that of the machine; it can only be moved on");
         }
+        if (TransactionSynchronizationManager.isActualTransactionActive()) {
+            throw new IllegalStateException(
+                    "ClusterTester.beginAt: the test has a transaction, whose rows the restored tables would not have. Begin before it.");
+        }
         restart(instant);
     }
 
@@ -154,29 +166,67 @@ public final class ClusterTester {
             attempts.forget();
             steps.forget();
             crashed.set(false);
-            if (!kept && mode != Mode.LIVE) {
-                // So that the crons of the application are among the kept rows.
-                node().step();
-            }
             nodes.forEach(TestNode::leave);
             node().stop();
-            if (kept) {
-                time.restore();
-            } else {
-                time.keep();
-                kept = true;
-            }
+            keepOrRestore();
             if (instant == null) {
                 time.run();
             } else {
                 time.stopAt(instant);
-                movedNanos.set(0);
                 rescheduleCrons(instant);
             }
             node().start();
             nodes.forEach(TestNode::start);
         } finally {
             driving.unlock();
+        }
+    }
+
+    /** Keeps the rows of all tables, when the context has started: each test begins with them. */
+    public void keep() {
+        driving.lock();
+        try {
+            if (!kept) {
+                if (mode != Mode.LIVE) {
+                    // So that the crons of the application are among the kept rows.
+                    node().step();
+                }
+                nodes.forEach(TestNode::leave);
+                node().stop();
+                keepOrRestore();
+                node().start();
+            }
+        } finally {
+            driving.unlock();
+        }
+    }
+
+    private void keepOrRestore() {
+        if (!kept) {
+            time.keep();
+            kept = true;
+            return;
+        }
+        time.restore();
+        // Terms never repeat, also for what the node remembers of the last test.
+        tests++;
+        database.jdbc()
+                .sql(node().resources().schema().sql("UPDATE ~.forge_leaders SET current_term = current_term + ?"))
+                .params(TERMS_PER_TEST * tests)
+                .update();
+    }
+
+    /**
+     * Fails if a fault that the test has asked for did not happen: it would be green without it.
+     *
+     * @throws AssertionError if there is one
+     */
+    public void requireFaultsHappened() {
+        var unused = new ArrayList<String>(steps.unused());
+        unused.addAll(attempts.unused());
+        if (!unused.isEmpty()) {
+            throw new AssertionError(
+                    "These faults were asked for, but no such step or job has run, or not often enough: " + unused);
         }
     }
 
@@ -207,10 +257,11 @@ public final class ClusterTester {
         List<Node> members = Stream.concat(Stream.of(node()), nodes.stream().map(TestNode::node))
                 .filter(member -> member.id() != null)
                 .toList();
-        new LiveLeases(database, node().resources().schema())
-                .extend(members.stream().map(Node::id).filter(Objects::nonNull).toList(), duration);
-        time.advance(duration);
-        movedNanos.addAndGet(duration.toNanos());
+        List<UUID> ids = members.stream().map(Node::id).filter(Objects::nonNull).toList();
+        new LiveLeases(database, node().resources().schema()).move(ids, duration, mode == Mode.LIVE, () -> {
+            time.advance(duration);
+            movedNanos.addAndGet(duration.toNanos());
+        });
         members.forEach(Node::timeMoved);
         if (inline) {
             runInline();
@@ -350,7 +401,12 @@ public final class ClusterTester {
         thread.setDaemon(true);
         thread.start();
         try {
-            return task.get();
+            return task.get(PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
+        } catch (TimeoutException e) {
+            throw new IllegalStateException(
+                    "The call has not returned for %s. Does the test's own transaction lock rows that a job needs?"
+                            .formatted(PATIENCE),
+                    e);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted", e);
@@ -507,16 +563,19 @@ public final class ClusterTester {
 
     /** Lets the next attempts of a step fail with an exception of the test. */
     public void failStep(String step, int times, Supplier<? extends Exception> failure) {
+        requireDriven("failStep");
         steps.fail(step, times, failure);
     }
 
     /** Lets the node die before the code of a step runs. Another node takes over, as if it had noticed at once. */
     public void crashBeforeStep(String step) {
+        requireDriven("crashBeforeStep");
         steps.crashBefore(step);
     }
 
     /** Lets the node die right after a step was recorded. */
     public void crashAfterStep(String step) {
+        requireDriven("crashAfterStep");
         steps.crashAfter(step);
     }
 
@@ -529,6 +588,7 @@ public final class ClusterTester {
 
     /** Lets the node die after the handler of a job has returned, and before its result is written or its transaction commits. */
     public void crashAfterHandler(String job) {
+        requireDriven("crashAfterHandler");
         attempts.crashAfter(job);
     }
 
@@ -585,6 +645,10 @@ public final class ClusterTester {
 
     /** Ends all sessions of the nodes and refuses new ones for that time, as a restart of the server does. */
     public void restartDatabase(Duration downtime) {
+        if (nodes.isEmpty()) {
+            throw new IllegalStateException(
+                    "ClusterTester.restartDatabase: needs a test with several nodes, @ClusterTest(nodes = 2)");
+        }
         nodes.forEach(TestNode::lose);
         database.jdbc().sql("""
                         SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -634,6 +698,10 @@ public final class ClusterTester {
 
     // Driving -----------------------------------------------------------------------------------------------
 
+    private static boolean isHandlerThread() {
+        return Thread.currentThread().getName().startsWith("forge-job-");
+    }
+
     private void requireDriven(String call) {
         if (mode == Mode.LIVE) {
             throw new IllegalStateException(
@@ -644,7 +712,7 @@ public final class ClusterTester {
 
     private <T> T driving(String call, Callable<T> action) {
         requireDriven(call);
-        if (Thread.currentThread().getName().startsWith("forge-job-")) {
+        if (isHandlerThread()) {
             throw new IllegalStateException(
                     "ClusterTester.%s: called by a handler, which the test itself runs at present".formatted(call));
         }
@@ -661,7 +729,8 @@ public final class ClusterTester {
     /** Runs what is due before the commit that announced it returns. Jobs of jobs run when these have ended. */
     private void runInline() {
         due.set(true);
-        if (driving.isLocked()) {
+        if (driving.isHeldByCurrentThread() || isHandlerThread()) {
+            // What runs at present goes on until nothing is due.
             return;
         }
         onNewThread(() -> {

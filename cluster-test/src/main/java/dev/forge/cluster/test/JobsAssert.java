@@ -22,10 +22,7 @@ public final class JobsAssert extends AbstractAssert<JobsAssert, Jobs> {
 
     /** Asserts that a job with a payload of that class was enqueued, and begins further assertions about such jobs. */
     public <T> EnqueuedJobsAssert<T> enqueued(Class<T> payload) {
-        Set<String> names = inspectable().namesOf(payload);
-        if (names.isEmpty()) {
-            failWithMessage("No handler of the application takes a %s", payload.getTypeName());
-        }
+        Set<String> names = namesOf(payload);
         return new EnqueuedJobsAssert<>(inspectable(), payload, payload.getSimpleName(), jobs(names), this::all)
                 .atLeastOnce();
     }
@@ -37,7 +34,7 @@ public final class JobsAssert extends AbstractAssert<JobsAssert, Jobs> {
 
     /** Asserts that no job with a payload of that class was enqueued. */
     public JobsAssert neverEnqueued(Class<?> payload) {
-        return neverEnqueued(payload.getSimpleName(), jobs(inspectable().namesOf(payload)));
+        return neverEnqueued(payload.getSimpleName(), jobs(namesOf(payload)));
     }
 
     /** Asserts that no job of that name was enqueued. */
@@ -58,6 +55,14 @@ public final class JobsAssert extends AbstractAssert<JobsAssert, Jobs> {
             failWithMessage("Expected no job, but found%n%s", EnqueuedJobsAssert.listed(all()));
         }
         return this;
+    }
+
+    private Set<String> namesOf(Class<?> payload) {
+        Set<String> names = inspectable().namesOf(payload);
+        if (names.isEmpty()) {
+            failWithMessage("No handler of the application takes a %s", payload.getTypeName());
+        }
+        return names;
     }
 
     private InspectableJobs inspectable() {

@@ -6,7 +6,8 @@ import dev.forge.cluster.internal.database.Schema;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.UUID;
-import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionTemplate;
 
 /** Moves the deadlines of live nodes along with the time: a test that skips days does not mean that they were silent for days. */
 final class LiveLeases {
@@ -19,7 +20,30 @@ final class LiveLeases {
         this.schema = schema;
     }
 
-    void extend(Collection<UUID> nodes, Duration duration) {
+    /**
+     * Moves the deadlines, and the time with them.
+     *
+     * @param concurrent whether nodes write meanwhile: then no deadline may be written between the two
+     */
+    void move(Collection<UUID> nodes, Duration duration, boolean concurrent, Runnable moveTime) {
+        if (!concurrent) {
+            extend(nodes, duration);
+            moveTime.run();
+            return;
+        }
+        new TransactionTemplate(new JdbcTransactionManager(database.dataSource())).executeWithoutResult(status -> {
+            database.jdbc().sql("SET LOCAL lock_timeout = '10s'").update();
+            database.jdbc()
+                    .sql(
+                            schema.sql(
+                                    "LOCK TABLE ~.forge_nodes, ~.forge_leader_leases, ~.forge_locks, ~.forge_jobs IN SHARE ROW EXCLUSIVE MODE"))
+                    .update();
+            extend(nodes, duration);
+            moveTime.run();
+        });
+    }
+
+    private void extend(Collection<UUID> nodes, Duration duration) {
         long micros = duration.toNanos() / 1_000;
         update("""
                 UPDATE ~.forge_nodes SET last_heartbeat = last_heartbeat + :micros * interval '1 microsecond',
@@ -45,8 +69,7 @@ final class LiveLeases {
     }
 
     private void update(String sql, Collection<UUID> nodes, long micros) {
-        // A session of its own: the test's transaction must not lock rows of the cluster.
-        JdbcClient.create(database.dataSource())
+        database.jdbc()
                 .sql(schema.sql(sql))
                 .param("micros", micros)
                 .param("nodes", nodes.toArray(UUID[]::new))

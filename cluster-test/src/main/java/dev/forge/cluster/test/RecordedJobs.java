@@ -23,9 +23,12 @@ import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
@@ -36,6 +39,7 @@ public final class RecordedJobs {
     private static final int MAX_BYTES = 1_048_576;
 
     private final List<JobInfo> recorded = new CopyOnWriteArrayList<>();
+    private final Map<Class<?>, Set<String>> names = new ConcurrentHashMap<>();
     private final PayloadJson json;
     private final Clock clock;
     private final InspectableJobs jobs;
@@ -56,6 +60,7 @@ public final class RecordedJobs {
     /** Forgets what was recorded; called before each test. */
     public void clear() {
         recorded.clear();
+        names.clear();
     }
 
     // The calls that are recorded. The proxy finds them by their names and parameters.
@@ -102,6 +107,10 @@ public final class RecordedJobs {
                     options.tags(),
                     now,
                     List.of());
+            if (payload != null) {
+                names.computeIfAbsent(payload.getClass(), type -> ConcurrentHashMap.newKeySet())
+                        .add(name);
+            }
             recorded.add(job);
             return new EnqueuedJob(job.id(), true);
         }
@@ -132,7 +141,9 @@ public final class RecordedJobs {
         }
 
         Set<String> namesOf(Class<?> payload) {
-            return Set.of(nameOf(payload));
+            Set<String> all = new TreeSet<>(names.getOrDefault(payload, Set.of()));
+            all.add(nameOf(payload));
+            return all;
         }
 
         <T> T read(String text, Class<T> type) {

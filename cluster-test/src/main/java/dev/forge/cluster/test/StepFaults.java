@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.workflow.StepProbe;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -41,6 +42,15 @@ final class StepFaults implements StepProbe {
 
     void crashAfter(String step) {
         crashAfter.add(step);
+    }
+
+    /** Returns the faults that have not happened yet. */
+    Set<String> unused() {
+        var unused = new TreeSet<String>();
+        unused.addAll(failing.keySet());
+        unused.addAll(crashBefore);
+        unused.addAll(crashAfter);
+        return unused;
     }
 
     void forget() {

@@ -44,7 +44,7 @@ BEGIN
 END
 $adopt$;
 
--- Remembers the present rows of all tables, and the values of all sequences, for restore().
+-- Remembers the present rows of all tables, and the values of their identity columns, for restore().
 CREATE FUNCTION forge_test_clock.keep() RETURNS void LANGUAGE plpgsql AS $keep$
 DECLARE
     t record;
@@ -61,7 +61,9 @@ BEGIN
     FOR t IN
         SELECT c.oid, c.relkind, format('%I.%I', n.nspname, c.relname) AS name
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE c.relkind IN ('r', 'S') AND c.relpersistence <> 't'
+        WHERE c.relpersistence <> 't'
+          -- Other sequences stay: Hibernate keeps values that it has taken from them.
+          AND (c.relkind = 'r' OR c.relkind = 'S' AND EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'i'))
           AND n.nspname NOT IN ('information_schema', 'forge_test_clock', 'forge_test_kept') AND n.nspname NOT LIKE 'pg\_%'
         ORDER BY c.oid
     LOOP
@@ -83,8 +85,8 @@ BEGIN
         copy := 'forge_test_kept.t' || number;
         EXECUTE format('CREATE TABLE %s AS SELECT %s FROM %s', copy, columns, t.name);
         body := body || format(
-            E'IF EXISTS ((SELECT x::text FROM (SELECT %2$s FROM %1$s) x EXCEPT ALL SELECT x::text FROM %3$s x)\n'
-            ' UNION ALL (SELECT x::text FROM %3$s x EXCEPT ALL SELECT x::text FROM (SELECT %2$s FROM %1$s) x)) THEN\n'
+            E'IF EXISTS ((SELECT forge_row::text FROM (SELECT %2$s FROM %1$s) forge_row EXCEPT ALL SELECT forge_row::text FROM %3$s forge_row)\n'
+            ' UNION ALL (SELECT forge_row::text FROM %3$s forge_row EXCEPT ALL SELECT forge_row::text FROM (SELECT %2$s FROM %1$s) forge_row)) THEN\n'
             ' DELETE FROM %1$s; INSERT INTO %1$s (%2$s) OVERRIDING SYSTEM VALUE SELECT %2$s FROM %3$s; END IF;\n',
             t.name, columns, copy);
     END LOOP;

@@ -132,7 +132,7 @@ class WorkflowExportReplayTests {
                 .update();
         assertThatThrownBy(() -> one.workflows().export(run))
                 .isInstanceOf(WorkflowRejectedException.class)
-                .hasMessageContainingAll(run.toString(), "8 steps", "67108864 bytes");
+                .hasMessageContainingAll(run.toString(), "8 steps", "8388608 bytes");
         database.jdbc()
                 .sql("UPDATE forge_workflow_steps SET result_bytes = 0 WHERE run_id = ?")
                 .param(run)

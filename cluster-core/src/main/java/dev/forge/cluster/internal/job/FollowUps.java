@@ -44,6 +44,7 @@ final class FollowUps {
     private final Set<UUID> changed = ConcurrentHashMap.newKeySet();
     private final Portion portion = new Portion(MOST_AT_A_TIME);
     private volatile long notBefore;
+    private volatile boolean paused = true;
 
     /** @param work follows changes up, and removes them from the list as soon as it has: the next pass tries the rest again */
     FollowUps(String loop, LongSupplier nanos, Consumer<List<UUID>> work) {
@@ -85,6 +86,11 @@ final class FollowUps {
                 || StatementFailure.isOfRow(failure);
     }
 
+    /** Has each pass follow up what has changed, even if the last one has just ended. */
+    void neverPause() {
+        paused = false;
+    }
+
     NodeLoop loop() {
         return loop;
     }
@@ -101,7 +107,7 @@ final class FollowUps {
 
     /** Follows up the next changes, unless the last pass has just ended. */
     void pass() {
-        if (changed.isEmpty() || !untilNext().isZero()) {
+        if (changed.isEmpty() || (paused && !untilNext().isZero())) {
             return;
         }
         List<UUID> next = new ArrayList<>(changed.stream().limit(portion.size()).toList());

@@ -60,6 +60,9 @@ final class JobBatchKeeper {
             check(ids);
             ids.clear();
         });
+        if (node.isStepped()) {
+            followUps.neverPause();
+        }
     }
 
     NodeLoop loop() {

@@ -68,6 +68,9 @@ final class JobDependencyKeeper {
         this.onReleased = onReleased;
         this.onBatchChanged = onBatchChanged;
         this.followUps = new FollowUps("release-jobs", node::nanos, this::followUp);
+        if (node.isStepped()) {
+            followUps.neverPause();
+        }
     }
 
     NodeLoop loop() {

@@ -132,9 +132,16 @@ final class WorkflowExecution {
         }
         WorkflowSuspension suspension = recorder.suspension();
         boolean completed = recorded.status() == WorkflowStatus.COMPLETED;
+        boolean mayFail = switch (recorded.status()) {
+            case COMPENSATING, COMPENSATED, FAILED, RETIRED_UNRESUMABLE, CANCELLED_BY_OPERATOR -> true;
+            case RUNNING, WAITING, COMPLETED, BLOCKED_MISSING_VERSION, BLOCKED_SIGNATURE_MISMATCH -> false;
+        };
         if (suspension != null) {
             if (suspension.reason() instanceof HistoryMismatch mismatch) {
                 return Optional.of(mismatch.message());
+            }
+            if (suspension.reason() instanceof DatabaseFailed database) {
+                throw new IllegalStateException("The database failed during the replay", database.cause());
             }
             return completed
                     ? Optional.of("The recorded run completed after %d calls, but the method calls %s"
@@ -142,8 +149,9 @@ final class WorkflowExecution {
                     : Optional.empty();
         }
         String differing = notReplayed(failure);
-        if (differing == null && completed && failure != null) {
-            differing = "The recorded run completed, but the method failed: " + ErrorText.brief(failure);
+        if (differing == null && !mayFail && failure != null) {
+            differing = "The recorded run %s, but the method failed: %s"
+                    .formatted(completed ? "completed" : "has not failed", ErrorText.brief(failure));
         }
         return Optional.ofNullable(differing);
     }

@@ -15,6 +15,7 @@ import dev.forge.cluster.workflow.Workflows;
 import org.springframework.beans.factory.NoSuchBeanDefinitionException;
 import org.springframework.context.ApplicationContext;
 import org.springframework.test.context.TestContext;
+import org.springframework.test.context.TestContextAnnotationUtils;
 import org.springframework.test.context.support.AbstractTestExecutionListener;
 
 /** Begins each test with clean tables and a new time; before the transaction of a test begins. */
@@ -28,21 +29,36 @@ final class ClusterTestExecutionListener extends AbstractTestExecutionListener {
         return ORDER;
     }
 
+    /** Keeps the first rows of all tables, before {@code @BeforeAll} methods and scripts of the class add others. */
     @Override
-    public void beforeTestMethod(TestContext test) throws Exception {
-        if (!test.hasApplicationContext()) {
-            return;
-        }
-        ApplicationContext context = test.getApplicationContext();
-        context.getBeanProvider(RecordedJobs.class).ifAvailable(RecordedJobs::clear);
-        ClusterTester tester = context.getBeanProvider(ClusterTester.class).getIfAvailable();
-        if (tester != null) {
+    public void beforeTestClass(TestContext test) throws Exception {
+        if (TestContextAnnotationUtils.hasAnnotation(test.getTestClass(), AutoConfigureClusterTester.class)) {
+            ApplicationContext context = test.getApplicationContext();
+            ClusterTester tester = context.getBean(ClusterTester.class);
             tester.drive(tested(context));
             FurtherNodes further = context.getBeanProvider(FurtherNodes.class).getIfAvailable();
             if (further != null) {
                 further.start();
             }
-            tester.begin();
+            tester.keep();
+        }
+    }
+
+    @Override
+    public void beforeTestMethod(TestContext test) {
+        if (test.hasApplicationContext()) {
+            ApplicationContext context = test.getApplicationContext();
+            context.getBeanProvider(RecordedJobs.class).ifAvailable(RecordedJobs::clear);
+            context.getBeanProvider(ClusterTester.class).ifAvailable(ClusterTester::begin);
+        }
+    }
+
+    @Override
+    public void afterTestMethod(TestContext test) {
+        if (test.hasApplicationContext() && test.getTestException() == null) {
+            test.getApplicationContext()
+                    .getBeanProvider(ClusterTester.class)
+                    .ifAvailable(ClusterTester::requireFaultsHappened);
         }
     }
 

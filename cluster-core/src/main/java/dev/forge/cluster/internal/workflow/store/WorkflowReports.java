@@ -45,8 +45,8 @@ public final class WorkflowReports {
 
     private static final int MOST_COUNTED = 10_000;
 
-    private static final int MOST_EXPORTED_STEPS = 100_000;
-    private static final long MOST_EXPORTED_BYTES = 64 << 20;
+    private static final int MOST_EXPORTED_STEPS = 10_000;
+    private static final long MOST_EXPORTED_BYTES = 8 << 20;
 
     /** One array of texts for each entry; operators may have edited the column by hand. */
     private static final String HISTORY = """
