@@ -240,8 +240,9 @@ public final class ClusterTester {
         for (Row row : rows) {
             Instant next = CronSchedule.of(row.expression, row.zone).next(instant);
             database.jdbc()
-                    .sql(schema.sql("UPDATE ~.forge_crons SET next_fire_at = ?::timestamptz WHERE name = ?"))
-                    .params(next == null ? null : next.toString(), row.name)
+                    .sql(schema.sql(
+                            "UPDATE ~.forge_crons SET next_fire_at = nullif(?, '')::timestamptz WHERE name = ?"))
+                    .params(next == null ? "" : next.toString(), row.name)
                     .update();
         }
     }

@@ -89,7 +89,10 @@ public final class PromiseAuditor {
     }
 
     private List<String> texts(String sql) {
-        return database.jdbc().sql(schema.sql(sql)).query(String.class).list();
+        return database.jdbc()
+                .sql(schema.sql(sql))
+                .query((row, n) -> String.valueOf(row.getString(1)))
+                .list();
     }
 
     private static void require(String promise, List<String> problems) {

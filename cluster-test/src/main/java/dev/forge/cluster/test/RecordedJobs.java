@@ -24,6 +24,7 @@ import java.time.temporal.ChronoUnit;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
@@ -147,7 +148,7 @@ public final class RecordedJobs {
         }
 
         <T> T read(String text, Class<T> type) {
-            return type.cast(json.read(text, type));
+            return Objects.requireNonNull(type.cast(json.read(text, type)));
         }
 
         private String nameOf(Class<?> payload) {

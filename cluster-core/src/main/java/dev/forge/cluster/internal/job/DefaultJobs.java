@@ -62,6 +62,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
@@ -238,7 +239,7 @@ public final class DefaultJobs implements InspectableJobs {
 
     @Override
     public <T> T read(String payload, Class<T> type) {
-        return type.cast(json.read(payload, type));
+        return Objects.requireNonNull(type.cast(json.read(payload, type)));
     }
 
     private String nameOf(Object payload) {
