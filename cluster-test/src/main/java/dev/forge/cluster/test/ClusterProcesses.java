@@ -8,7 +8,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -149,27 +148,7 @@ public final class ClusterProcesses {
      * @throws AssertionError if the assertion still fails after {@code patience}; its cause is the last failure
      */
     public void eventually(Duration patience, Runnable assertion) {
-        long deadline = System.nanoTime() + patience.toNanos();
-        while (true) {
-            try {
-                assertion.run();
-                return;
-            } catch (AssertionError | RuntimeException e) {
-                if (System.nanoTime() - deadline >= 0) {
-                    throw new AssertionError("Still failing after %s: %s".formatted(patience, e.getMessage()), e);
-                }
-            }
-            pause();
-        }
-    }
-
-    private static void pause() {
-        try {
-            TimeUnit.MILLISECONDS.sleep(50);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException("Interrupted while waiting for an assertion to pass", e);
-        }
+        Patience.eventually(patience, assertion);
     }
 
     private Member member(int index) {

@@ -60,8 +60,6 @@ public final class ClusterTester {
 
     private static final Duration EVENTUALLY = Duration.ofSeconds(30);
 
-    private static final Duration POLL = Duration.ofMillis(20);
-
     /** How long a call waits while the test has a transaction of its own. */
     private static final Duration PATIENCE = Duration.ofMinutes(2);
 
@@ -656,7 +654,7 @@ public final class ClusterTester {
                         WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
                         """).query((row, n) -> 1).list();
         database.endIdleSessions();
-        pause(downtime);
+        Patience.pause(downtime);
         nodes.forEach(TestNode::find);
     }
 
@@ -672,29 +670,13 @@ public final class ClusterTester {
         eventually(EVENTUALLY, assertion);
     }
 
-    /** Repeats an assertion until it holds; after that time its last failure is thrown. */
+    /**
+     * Repeats an assertion until it holds.
+     *
+     * @throws AssertionError if it still fails after that time; its cause is the last failure
+     */
     public void eventually(Duration patience, Runnable assertion) {
-        long deadline = System.nanoTime() + patience.toNanos();
-        while (true) {
-            try {
-                assertion.run();
-                return;
-            } catch (AssertionError | RuntimeException e) {
-                if (System.nanoTime() - deadline > 0) {
-                    throw e;
-                }
-            }
-            pause(POLL);
-        }
-    }
-
-    private static void pause(Duration duration) {
-        try {
-            TimeUnit.NANOSECONDS.sleep(duration.toNanos());
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException("interrupted", e);
-        }
+        Patience.eventually(patience, assertion);
     }
 
     // Driving -----------------------------------------------------------------------------------------------
