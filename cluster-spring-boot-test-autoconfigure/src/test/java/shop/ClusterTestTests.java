@@ -128,6 +128,24 @@ class ClusterTestTests {
     }
 
     @Test
+    void messages_say_what_was_found() {
+        jobs.enqueue(
+                new Ship("ada"),
+                JobOptions.defaults()
+                        .withTags("express")
+                        .withDelay(Duration.ofHours(1))
+                        .withUniqueKey("k"));
+        assertThatThrownBy(() -> assertThat(jobs).enqueued(Ship.class).withTag("slow"))
+                .hasMessageContainingAll("with tag slow", "tags [express]", "delay PT1H", "unique key k", "ada");
+        assertThatThrownBy(() ->
+                        assertThat(cluster.perform(new SendMail("ada", "x"))).hasResult(42))
+                .isInstanceOf(AssertionError.class)
+                .hasMessageContainingAll("42", "sent to ada");
+        assertThatThrownBy(() -> cluster.failStep("charge", 0)).hasMessageContaining("times (0)");
+        assertThatThrownBy(() -> cluster.node(1)).hasMessageContaining("nodes = 2");
+    }
+
+    @Test
     void payload_that_no_handler_takes_is_no_proof() {
         assertThatThrownBy(() -> assertThat(jobs).neverEnqueued(Integer.class)).hasMessageContaining("No handler");
     }

@@ -363,12 +363,14 @@ public final class ClusterTester {
 
     /** Enqueues a job with options and runs its first attempt at once. */
     public JobRun perform(Object payload, JobOptions options) {
+        requireDriven("perform");
         return run(outsideOfTransaction(() -> tested().jobs().enqueue(payload, options))
                 .id());
     }
 
     /** Enqueues a job by its name and runs its first attempt at once. */
     public JobRun performNamed(String name, @Nullable Object payload) {
+        requireDriven("performNamed");
         return run(outsideOfTransaction(() -> tested().jobs().enqueueNamed(name, payload))
                 .id());
     }
@@ -549,7 +551,11 @@ public final class ClusterTester {
     }
 
     private WorkflowInfo requireRun(UUID run) {
-        return tested().workflows().find(run).orElseThrow(() -> new IllegalStateException("There is no run " + run));
+        return tested().workflows()
+                .find(run)
+                .orElseThrow(() -> new IllegalStateException(
+                        "There is no run %s. If this test has started it in a transaction, that must commit first."
+                                .formatted(run)));
     }
 
     /** Lets the next attempts of a step fail; its code does not run meanwhile. */
@@ -563,6 +569,10 @@ public final class ClusterTester {
     /** Lets the next attempts of a step fail with an exception of the test. */
     public void failStep(String step, int times, Supplier<? extends Exception> failure) {
         requireDriven("failStep");
+        if (times < 1) {
+            throw new IllegalArgumentException(
+                    "ClusterTester.failStep: times (%d) must be at least 1".formatted(times));
+        }
         steps.fail(step, times, failure);
     }
 
@@ -622,7 +632,10 @@ public final class ClusterTester {
      */
     public TestNode node(int number) {
         if (number < 1 || number > nodes.size()) {
-            throw new IllegalArgumentException("The test has no node %d: nodes = %d".formatted(number, nodes.size()));
+            throw new IllegalArgumentException(
+                    nodes.isEmpty()
+                            ? "The test has one node, which cannot be addressed: use @ClusterTest(nodes = 2)"
+                            : "The test has no node %d: it has the nodes 1 to %d".formatted(number, nodes.size()));
         }
         return nodes.get(number - 1);
     }
@@ -688,7 +701,7 @@ public final class ClusterTester {
     private void requireDriven(String call) {
         if (mode == Mode.LIVE) {
             throw new IllegalStateException(
-                    "ClusterTester.%s: in mode LIVE the cluster runs by itself. Wait with eventually(...), or use another mode."
+                    "ClusterTester.%s: in mode LIVE the cluster runs by itself. Enqueue jobs and wait with eventually(...)."
                             .formatted(call));
         }
     }

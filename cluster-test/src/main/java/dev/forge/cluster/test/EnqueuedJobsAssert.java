@@ -158,14 +158,38 @@ public final class EnqueuedJobsAssert<T> {
         return once().found.get(0);
     }
 
+    /** Returns what differs from the defaults. */
+    private static String options(JobInfo job) {
+        var text = new StringBuilder();
+        if (!isUntimed(job) && job.scheduledAt().isAfter(job.createdAt())) {
+            text.append("delay ")
+                    .append(Duration.between(job.createdAt(), job.scheduledAt()))
+                    .append(", ");
+        }
+        if (job.priority() != JobPriority.NORMAL.value()) {
+            text.append("priority ").append(job.priority()).append(", ");
+        }
+        if (job.uniqueKey() != null) {
+            text.append("unique key ").append(job.uniqueKey()).append(", ");
+        }
+        if (job.group() != null) {
+            text.append("group ").append(job.group()).append(", ");
+        }
+        if (!job.tags().isEmpty()) {
+            text.append("tags ").append(job.tags()).append(", ");
+        }
+        return text.toString();
+    }
+
     static String listed(List<JobInfo> jobs) {
         String lines = jobs.stream()
                 .limit(MOST_LISTED)
-                .map(job -> "  %s %s, due at %s, %s"
+                .map(job -> "  %s %s, due at %s, %s%s"
                         .formatted(
                                 job.name(),
                                 job.status(),
                                 isUntimed(job) ? "no time" : job.scheduledAt(),
+                                options(job),
                                 job.payload().length() > LONGEST_PAYLOAD
                                         ? job.payload().substring(0, LONGEST_PAYLOAD) + "..."
                                         : job.payload()))

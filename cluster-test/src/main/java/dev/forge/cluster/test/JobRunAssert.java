@@ -6,7 +6,6 @@ import dev.forge.cluster.job.JobStatus;
 import java.time.Instant;
 import java.util.Objects;
 import org.assertj.core.api.AbstractAssert;
-import org.assertj.core.api.Assertions;
 import org.assertj.core.api.ThrowableAssert;
 
 /** Assertions about an attempt of a job. */
@@ -62,9 +61,14 @@ public final class JobRunAssert extends AbstractAssert<JobRunAssert, JobRun> {
     /** Asserts the result of the job. */
     public JobRunAssert hasResult(Object result) {
         isCompleted();
-        Object found = actual.result(result.getClass()).orElse(null);
+        Object found;
+        try {
+            found = actual.result(result.getClass()).orElse(null);
+        } catch (RuntimeException e) {
+            found = actual.job().result();
+        }
         if (!Objects.equals(found, result)) {
-            Assertions.assertThat(found).as("result of %s", actual).isEqualTo(result);
+            failWithMessage("Expected result %s, but found %s: %s", result, found, actual);
         }
         return this;
     }

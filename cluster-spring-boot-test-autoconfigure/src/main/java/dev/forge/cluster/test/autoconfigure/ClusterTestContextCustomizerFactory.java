@@ -69,7 +69,6 @@ final class ClusterTestContextCustomizerFactory implements ContextCustomizerFact
             var beans = (DefaultListableBeanFactory) context.getBeanFactory();
             beans.registerSingleton("clusterTester", tester);
             beans.registerSingleton("clusterTestDatabase", database);
-            beans.registerSingleton("clusterTestClock", tester.clock());
             beans.registerSingleton("clusterTestAttempts", attempts);
             beans.registerSingleton("clusterTestDrive", drive(tester.clock(), moved, UnaryOperator.identity()));
             beans.addBeanPostProcessor(new ApplicationClocks(tester.clock()));

@@ -74,7 +74,7 @@ final class ClusterTestExecutionListener extends AbstractTestExecutionListener {
                     context.getBean(ClusterDatabase.class).application());
         } catch (NoSuchBeanDefinitionException e) {
             throw new IllegalStateException(
-                    "The context has no cluster (%s). Is forge.cluster.enabled false, or is Jobs a mock?"
+                    "The context has no cluster (%s). Is forge.cluster.enabled false, is Jobs a mock, or is this a slice such as @WebMvcTest? Use @ClusterTest or @SpringBootTest."
                             .formatted(e.getMessage()),
                     e);
         }
