@@ -510,7 +510,10 @@ final class ClaimingPass {
             // Even if another job of the claim could not be read: nobody else would run these.
             if (!quiesced) {
                 // Otherwise they are returned before they start.
-                lastTaken = List.copyOf(taken);
+                if (node.isStepped()) {
+                    // Never otherwise: an idle node would keep the payloads of its last claim in memory.
+                    lastTaken = List.copyOf(taken);
+                }
                 executor.add(taken);
             }
             if (!unread.isEmpty()) {
