@@ -24,7 +24,10 @@ class DashboardSecurity {
     @Order(1)
     SecurityFilterChain dashboard(HttpSecurity http) {
         return http.securityMatcher("/forge/dashboard", "/forge/dashboard/**", "/login", "/logout", "/default-ui.css")
-                .authorizeHttpRequests(requests -> requests.anyRequest().authenticated())
+                .authorizeHttpRequests(requests -> requests.requestMatchers("/forge/dashboard/assets/**")
+                        .permitAll()
+                        .anyRequest()
+                        .authenticated())
                 .formLogin(Customizer.withDefaults())
                 .build();
     }
