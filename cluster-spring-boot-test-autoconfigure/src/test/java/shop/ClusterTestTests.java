@@ -9,6 +9,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.test.ClusterTestLifecycle;
 import dev.forge.cluster.test.ClusterTester;
 import dev.forge.cluster.test.JobRun;
 import dev.forge.cluster.test.autoconfigure.ClusterTest;
@@ -117,14 +118,14 @@ class ClusterTestTests {
     }
 
     @Test
-    void fault_that_does_not_happen_fails_the_test() {
+    void fault_that_does_not_happen_fails_the_test(@Autowired ClusterTestLifecycle lifecycle) {
         cluster.crashAfterHandler("no such job");
         cluster.failStep("no such step", 1);
-        assertThatThrownBy(cluster::requireFaultsHappened)
+        assertThatThrownBy(lifecycle::requireFaultsHappened)
                 .isInstanceOf(AssertionError.class)
                 .hasMessageContainingAll("no such job", "no such step");
-        cluster.begin();
-        cluster.requireFaultsHappened();
+        lifecycle.begin();
+        lifecycle.requireFaultsHappened();
     }
 
     @Test

@@ -39,7 +39,7 @@ public final class PostgresServer {
 
     private static final String IMAGE = "postgres:17-alpine";
     private static final int DEFAULT_PORT = 5432;
-    private static final String MAX_CONNECTIONS = "500";
+    static final String MAX_CONNECTIONS = "500";
     private static final Pattern URL = Pattern.compile("(jdbc:postgresql://[^/?]+/)[^/?]+((?:\\?.*)?)");
     private static final Logger log = LoggerFactory.getLogger(PostgresServer.class);
 
@@ -53,14 +53,25 @@ public final class PostgresServer {
             "forge_test_" + UUID.randomUUID().toString().substring(0, 8).toLowerCase(Locale.ROOT) + "_";
     private final AtomicInteger created = new AtomicInteger();
     private final Set<String> databases = ConcurrentHashMap.newKeySet();
+    private final @Nullable ReplicatedPostgres replicated;
     private @Nullable String template;
 
     private PostgresServer(String origin, String url, @Nullable String username, @Nullable String password) {
+        this(origin, url, username, password, null);
+    }
+
+    private PostgresServer(
+            String origin,
+            String url,
+            @Nullable String username,
+            @Nullable String password,
+            @Nullable ReplicatedPostgres replicated) {
         Properties parsed = Driver.parseURL(url, new Properties());
         if (parsed == null) {
             throw new IllegalArgumentException("%s: not a PostgreSQL JDBC URL: %s".formatted(origin, url));
         }
         this.origin = origin;
+        this.replicated = replicated;
         this.adminUrl = withoutCredentials(url);
         this.username = username != null ? username : parsed.getProperty(PGProperty.USER.getName(), "postgres");
         this.password = password != null ? password : parsed.getProperty(PGProperty.PASSWORD.getName(), "");
@@ -71,6 +82,29 @@ public final class PostgresServer {
 
     private static final class Shared {
         static final PostgresServer INSTANCE = find();
+    }
+
+    private static final class Replicated {
+        static final PostgresServer INSTANCE = startReplicated();
+    }
+
+    private static PostgresServer startReplicated() {
+        var replicated = new ReplicatedPostgres();
+        return new PostgresServer("embedded PostgreSQL with a standby", replicated.url(), null, null, replicated);
+    }
+
+    /**
+     * Returns the server of this JVM that has a synchronous standby; starts it at the first call. It is an embedded one in any case:
+     * a test may end it.
+     */
+    public static PostgresServer withStandby() {
+        return Replicated.INSTANCE;
+    }
+
+    /** Returns what a server with a standby consists of; null for others. */
+    @Nullable
+    ReplicatedPostgres replicated() {
+        return replicated;
     }
 
     /** Returns the server of this JVM; starts it at the first call. */

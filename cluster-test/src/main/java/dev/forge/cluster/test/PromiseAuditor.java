@@ -8,6 +8,7 @@ import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
@@ -49,7 +50,7 @@ public final class PromiseAuditor {
                 .map(String::valueOf)
                 .filter(name -> !counts.containsKey(name))
                 .forEach(name -> problems.add(name + ": lost"));
-        List<String> names = expected.stream().map(String::valueOf).toList();
+        Set<String> names = expected.stream().map(String::valueOf).collect(Collectors.toSet());
         counts.keySet().stream()
                 .filter(name -> !names.contains(name))
                 .forEach(name -> problems.add(name + ": unexpected"));

@@ -23,13 +23,13 @@ import java.util.concurrent.locks.ReentrantLock;
  */
 public final class TcpProxy implements AutoCloseable {
 
-    private final InetSocketAddress target;
     private final ServerSocket listener;
     private final List<Link> links = new CopyOnWriteArrayList<>();
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
     private boolean cut;
     private boolean closed;
+    private volatile InetSocketAddress target;
     private volatile boolean refusing;
     private volatile Duration delay = Duration.ZERO;
 
@@ -79,6 +79,11 @@ public final class TcpProxy implements AutoCloseable {
     /** Rejects new connections, as a host without a server does, or accepts them again. */
     public void refuse(boolean whether) {
         refusing = whether;
+    }
+
+    /** Connects new connections to another server. */
+    void target(String host, int port) {
+        target = new InetSocketAddress(host, port);
     }
 
     /** Delays all data by that duration in each direction; zero ends the delay. */

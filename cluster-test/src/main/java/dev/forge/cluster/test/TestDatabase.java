@@ -83,6 +83,25 @@ public final class TestDatabase implements AutoCloseable {
         return time;
     }
 
+    /** Starts a standby of the server if it should have one and has none. */
+    void requireStandby() {
+        ReplicatedPostgres replicated = server.replicated();
+        if (replicated != null) {
+            replicated.requireStandby();
+        }
+    }
+
+    /** Ends the server and promotes its standby, to which this database belongs from then on. */
+    void promoteStandby() {
+        ReplicatedPostgres replicated = server.replicated();
+        if (replicated == null) {
+            throw new IllegalStateException(
+                    "ClusterTester.promoteStandby: the database has no standby. Use @ClusterTest(nodes = 2, standby = true)");
+        }
+        replicated.promoteStandby();
+        endIdleSessions();
+    }
+
     /** Empties the cluster's tables in every schema that has them. */
     public void clear() {
         jdbc().sql("""

@@ -30,4 +30,10 @@ public @interface AutoConfigureClusterTester {
      * with its own path to the database; {@link ClusterTester#node} injects faults into them.
      */
     int nodes() default 1;
+
+    /**
+     * Whether the database has a synchronous standby, which {@link ClusterTester#promoteStandby} promotes. Needs several nodes, and
+     * starts two embedded servers, also where the tests use another server.
+     */
+    boolean standby() default false;
 }

@@ -52,6 +52,13 @@ public @interface ClusterTest {
     @AliasFor(annotation = AutoConfigureClusterTester.class, attribute = "nodes")
     int nodes() default 1;
 
+    /**
+     * Whether the database has a synchronous standby, which {@link ClusterTester#promoteStandby} promotes. Needs several nodes, and
+     * starts two embedded servers, also where the tests use another server.
+     */
+    @AliasFor(annotation = AutoConfigureClusterTester.class, attribute = "standby")
+    boolean standby() default false;
+
     /** Properties in form {@literal key=value} for the {@link Environment} of the test. */
     String[] properties() default {};
 

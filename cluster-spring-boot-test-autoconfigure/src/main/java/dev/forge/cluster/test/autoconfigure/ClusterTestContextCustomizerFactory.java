@@ -5,14 +5,16 @@ package dev.forge.cluster.test.autoconfigure;
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.test.AttemptRecorder;
+import dev.forge.cluster.test.ClusterTestLifecycle;
 import dev.forge.cluster.test.ClusterTester;
 import dev.forge.cluster.test.PostgresServer;
+import dev.forge.cluster.test.TestClock;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Clock;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.LongSupplier;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.support.DefaultListableBeanFactory;
@@ -40,11 +42,21 @@ final class ClusterTestContextCustomizerFactory implements ContextCustomizerFact
             throw new IllegalArgumentException(
                     "%s: nodes (%d) must be at least 1".formatted(testClass.getName(), settings.nodes()));
         }
-        return new Customizer(settings.nodes() > 1 ? ClusterTester.Mode.LIVE : settings.mode(), settings.nodes());
+        if (settings.nodes() > 1 && settings.mode() == ClusterTester.Mode.INLINE) {
+            throw new IllegalArgumentException(
+                    "%s: mode (INLINE) needs nodes = 1, not %d: several nodes run in mode LIVE"
+                            .formatted(testClass.getName(), settings.nodes()));
+        }
+        if (settings.nodes() == 1 && settings.standby()) {
+            throw new IllegalArgumentException(
+                    "%s: standby (true) needs nodes (1) to be at least 2".formatted(testClass.getName()));
+        }
+        return new Customizer(
+                settings.nodes() > 1 ? ClusterTester.Mode.LIVE : settings.mode(), settings.nodes(), settings.standby());
     }
 
     /** Part of the key of Spring's context cache: classes with equal settings share a context and its database. */
-    private record Customizer(ClusterTester.Mode mode, int nodes) implements ContextCustomizer {
+    private record Customizer(ClusterTester.Mode mode, int nodes, boolean standby) implements ContextCustomizer {
 
         @Override
         public void customizeContext(ConfigurableApplicationContext context, MergedContextConfiguration merged) {
@@ -53,11 +65,12 @@ final class ClusterTestContextCustomizerFactory implements ContextCustomizerFact
                 customizeNode(context, starting);
                 return;
             }
-            TestDatabase database = PostgresServer.shared()
-                    .createDatabaseWithMovableTime(merged.getTestClass().getSimpleName());
-            var moved = new AtomicLong();
+            PostgresServer server = standby ? PostgresServer.withStandby() : PostgresServer.shared();
+            TestDatabase database =
+                    server.createDatabaseWithMovableTime(merged.getTestClass().getSimpleName());
             var attempts = new AttemptRecorder();
-            var tester = new ClusterTester(mode, database, database.time(), moved, attempts);
+            var lifecycle = new ClusterTestLifecycle(mode, database, attempts);
+            TestClock clock = lifecycle.tester().clock();
             Map<String, Object> properties = properties(database, database.url());
             if (nodes > 1) {
                 properties.put("forge.cluster.node.roles", "function");
@@ -67,13 +80,14 @@ final class ClusterTestContextCustomizerFactory implements ContextCustomizerFact
             sources.addFirst(new MapPropertySource("clusterTest", properties));
             sources.addLast(new MapPropertySource("clusterTestDefaults", defaults()));
             var beans = (DefaultListableBeanFactory) context.getBeanFactory();
-            beans.registerSingleton("clusterTester", tester);
+            beans.registerSingleton("clusterTestLifecycle", lifecycle);
+            beans.registerSingleton("clusterTester", lifecycle.tester());
             beans.registerSingleton("clusterTestDatabase", database);
             beans.registerSingleton("clusterTestAttempts", attempts);
-            beans.registerSingleton("clusterTestDrive", drive(tester.clock(), moved, UnaryOperator.identity()));
-            beans.addBeanPostProcessor(new ApplicationClocks(tester.clock()));
+            beans.registerSingleton("clusterTestDrive", drive(clock, lifecycle::movedNanos, UnaryOperator.identity()));
+            beans.addBeanPostProcessor(new ApplicationClocks(clock));
             if (nodes > 1) {
-                var further = new FurtherNodes(nodes, merged, database, tester, moved);
+                var further = new FurtherNodes(nodes, merged, database, lifecycle);
                 beans.registerSingleton("clusterTestNodes", further);
                 beans.registerDisposableBean("clusterTestNodes", further);
             }
@@ -96,11 +110,11 @@ final class ClusterTestContextCustomizerFactory implements ContextCustomizerFact
             beans.addBeanPostProcessor(new ApplicationClocks(clock));
         }
 
-        private Node.Drive drive(Clock clock, AtomicLong moved, UnaryOperator<Runnable> gate) {
+        private Node.Drive drive(Clock clock, LongSupplier moved, UnaryOperator<Runnable> gate) {
             var scheduler = ClusterAutoConfiguration.scheduler();
             scheduler.setClock(clock);
             scheduler.setTaskDecorator(gate::apply);
-            return new Node.Drive(scheduler, moved::get, isStepped());
+            return new Node.Drive(scheduler, moved, isStepped());
         }
 
         private boolean isStepped() {

@@ -8,7 +8,7 @@ import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.internal.job.InspectableJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
-import dev.forge.cluster.test.ClusterTester;
+import dev.forge.cluster.test.ClusterTestLifecycle;
 import dev.forge.cluster.test.RecordedJobs;
 import dev.forge.cluster.test.TestedNode;
 import dev.forge.cluster.workflow.Workflows;
@@ -34,13 +34,13 @@ final class ClusterTestExecutionListener extends AbstractTestExecutionListener {
     public void beforeTestClass(TestContext test) throws Exception {
         if (TestContextAnnotationUtils.hasAnnotation(test.getTestClass(), AutoConfigureClusterTester.class)) {
             ApplicationContext context = test.getApplicationContext();
-            ClusterTester tester = context.getBean(ClusterTester.class);
-            tester.drive(tested(context));
+            ClusterTestLifecycle lifecycle = context.getBean(ClusterTestLifecycle.class);
+            lifecycle.drive(tested(context));
             FurtherNodes further = context.getBeanProvider(FurtherNodes.class).getIfAvailable();
             if (further != null) {
                 further.start();
             }
-            tester.keep();
+            lifecycle.keep();
         }
     }
 
@@ -49,7 +49,7 @@ final class ClusterTestExecutionListener extends AbstractTestExecutionListener {
         if (test.hasApplicationContext()) {
             ApplicationContext context = test.getApplicationContext();
             context.getBeanProvider(RecordedJobs.class).ifAvailable(RecordedJobs::clear);
-            context.getBeanProvider(ClusterTester.class).ifAvailable(ClusterTester::begin);
+            context.getBeanProvider(ClusterTestLifecycle.class).ifAvailable(ClusterTestLifecycle::begin);
         }
     }
 
@@ -57,8 +57,8 @@ final class ClusterTestExecutionListener extends AbstractTestExecutionListener {
     public void afterTestMethod(TestContext test) {
         if (test.hasApplicationContext() && test.getTestException() == null) {
             test.getApplicationContext()
-                    .getBeanProvider(ClusterTester.class)
-                    .ifAvailable(ClusterTester::requireFaultsHappened);
+                    .getBeanProvider(ClusterTestLifecycle.class)
+                    .ifAvailable(ClusterTestLifecycle::requireFaultsHappened);
         }
     }
 

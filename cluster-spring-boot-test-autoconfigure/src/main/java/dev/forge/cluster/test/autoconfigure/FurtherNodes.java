@@ -3,14 +3,14 @@
 package dev.forge.cluster.test.autoconfigure;
 
 import dev.forge.cluster.autoconfigure.NodeRuntime;
-import dev.forge.cluster.test.ClusterTester;
+import dev.forge.cluster.test.ClusterTestLifecycle;
 import dev.forge.cluster.test.NodePath;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.test.TestNode;
 import java.time.Clock;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.DisposableBean;
 import org.springframework.context.ApplicationContext;
@@ -26,25 +26,18 @@ final class FurtherNodes implements DisposableBean {
     private final int count;
     private final MergedContextConfiguration merged;
     private final TestDatabase database;
-    private final ClusterTester tester;
-    private final AtomicLong moved;
+    private final ClusterTestLifecycle lifecycle;
     private final List<ConfigurableApplicationContext> contexts = new ArrayList<>();
     private final List<NodePath> paths = new ArrayList<>();
 
     /** A node whose context is being created on this thread. */
-    record Starting(String name, TestDatabase database, NodePath path, Clock clock, AtomicLong moved) {}
+    record Starting(String name, TestDatabase database, NodePath path, Clock clock, LongSupplier moved) {}
 
-    FurtherNodes(
-            int count,
-            MergedContextConfiguration merged,
-            TestDatabase database,
-            ClusterTester tester,
-            AtomicLong moved) {
+    FurtherNodes(int count, MergedContextConfiguration merged, TestDatabase database, ClusterTestLifecycle lifecycle) {
         this.count = count;
         this.merged = merged;
         this.database = database;
-        this.tester = tester;
-        this.moved = moved;
+        this.lifecycle = lifecycle;
     }
 
     /** Returns the node whose context is being created on this thread; null if it is the test's own. */
@@ -61,13 +54,13 @@ final class FurtherNodes implements DisposableBean {
         for (int i = 1; i <= count; i++) {
             nodes.add(start("node-" + i));
         }
-        tester.nodes(nodes);
+        lifecycle.nodes(nodes);
     }
 
     private TestNode start(String name) throws Exception {
         var path = new NodePath(database);
         paths.add(path);
-        STARTING.set(new Starting(name, database, path, tester.clock(), moved));
+        STARTING.set(new Starting(name, database, path, lifecycle.tester().clock(), lifecycle::movedNanos));
         try {
             ApplicationContext context = ((SmartContextLoader) merged.getContextLoader()).loadContext(merged);
             contexts.add((ConfigurableApplicationContext) context);
