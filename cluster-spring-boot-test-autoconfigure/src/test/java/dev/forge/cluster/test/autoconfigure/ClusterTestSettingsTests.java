@@ -28,8 +28,7 @@ class ClusterTestSettingsTests {
 
     private static void assertRejected(Class<?> test, String reason) {
         assertThatIllegalArgumentException()
-                .isThrownBy(
-                        () -> new ClusterTestContextCustomizerFactory().createContextCustomizer(test, List.of()))
+                .isThrownBy(() -> new ClusterTestContextCustomizerFactory().createContextCustomizer(test, List.of()))
                 .withMessage(test.getName() + ": " + reason);
     }
 }
