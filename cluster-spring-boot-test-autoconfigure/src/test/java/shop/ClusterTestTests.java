@@ -29,6 +29,7 @@ import shop.Mailing.Flaky;
 import shop.Mailing.SendMail;
 import shop.Mailing.SendReminder;
 import shop.Mailing.Ship;
+import shop.UnusualHandlers.Forgotten;
 
 @ClusterTest
 class ClusterTestTests {
@@ -115,6 +116,41 @@ class ClusterTestTests {
     void last_attempt_fails_for_good() {
         UUID id = jobs.enqueue(new Flaky(99)).id();
         assertThat(cluster.retryUntilFinal(id)).hasStatus(JobStatus.FAILED).hasAttempts(5);
+    }
+
+    @Test
+    void job_without_retention_can_be_looked_at() {
+        assertThat(cluster.perform(new Forgotten("gone"))).isCompleted().hasResult("gone");
+        jobs.enqueue(new Forgotten("gone"));
+        jobs.enqueue(new Ship("ada"));
+        assertThat(cluster.runAllDue()).hasSize(2);
+        assertThat(jobs).enqueued(Forgotten.class).times(2);
+    }
+
+    @Test
+    void fault_outlasts_a_new_beginning(@Autowired ClusterTestLifecycle lifecycle) {
+        cluster.crashAfterHandler("ship");
+        cluster.beginAt(Instant.parse("2030-01-01T00:00:00Z"));
+        assertThatThrownBy(lifecycle::requireFaultsHappened).hasMessageContaining("ship");
+        assertThat(cluster.retryUntilFinal(jobs.enqueue(new Ship("ada")).id())).isCompleted();
+    }
+
+    @Test
+    @Transactional
+    void job_that_waits_for_the_transaction_of_the_test_is_reported_soon() {
+        jdbc.sql("LOCK TABLE orders IN EXCLUSIVE MODE").update();
+        assertThatThrownBy(() -> cluster.perform(new Ship("ada")))
+                .hasMessageContainingAll("the test's own transaction holds", "INSERT INTO orders");
+    }
+
+    @Test
+    void impossible_times_are_refused() {
+        Instant before = cluster.clock().instant();
+        assertThatThrownBy(() -> cluster.beginAt(Instant.parse("1999-12-31T23:59:59Z")))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("2000-01-01T00:00:00Z");
+        assertThatThrownBy(() -> cluster.runFor(Duration.ofDays(-1))).isInstanceOf(IllegalArgumentException.class);
+        assertThat(cluster.clock().instant()).isEqualTo(before);
     }
 
     @Test

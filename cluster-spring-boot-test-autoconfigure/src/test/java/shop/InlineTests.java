@@ -18,6 +18,7 @@ import org.springframework.transaction.support.TransactionTemplate;
 import shop.Mailing.SendMail;
 import shop.Mailing.SendReminder;
 import shop.Mailing.Ship;
+import shop.UnusualHandlers.Delegated;
 
 @ClusterTest(mode = ClusterTester.Mode.INLINE)
 class InlineTests {
@@ -54,6 +55,12 @@ class InlineTests {
             status.setRollbackOnly();
         });
         assertThat(jobs).enqueuedNothing();
+    }
+
+    @Test
+    void handler_may_enqueue_on_another_thread() {
+        jobs.enqueue(new Delegated("ada"));
+        assertThat(jobs).enqueued(Ship.class).withStatus(JobStatus.COMPLETED).once();
     }
 
     @Test

@@ -11,6 +11,8 @@ import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.test.ClusterTester;
 import dev.forge.cluster.test.TestNode;
 import dev.forge.cluster.test.autoconfigure.ClusterTest;
+import dev.forge.cluster.workflow.WorkflowStatus;
+import dev.forge.cluster.workflow.Workflows;
 import java.time.Clock;
 import java.time.Duration;
 import java.util.List;
@@ -78,6 +80,13 @@ class SeveralNodesTests {
         cluster.clock().advance(Duration.ofHours(1));
         cluster.eventually(() -> cluster.auditor().eachOnce(SHIPPED, List.of("late")));
         assertThat(members()).isEqualTo(4);
+    }
+
+    @Test
+    void steps_that_any_node_executes_are_known(@Autowired Workflows workflows) {
+        UUID run = workflows.start("checkout", new Checkout.Order("ada"));
+        cluster.eventually(() -> assertThat(cluster.workflow(run)).hasStatus(WorkflowStatus.WAITING));
+        assertThat(cluster.workflow(run)).hasExecuted("reserve", "charge");
     }
 
     @Test

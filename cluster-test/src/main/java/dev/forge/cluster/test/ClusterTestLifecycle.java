@@ -4,7 +4,9 @@ package dev.forge.cluster.test;
 
 import dev.forge.cluster.internal.cron.CronSchedule;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.leader.Elector;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.test.ClusterTester.Mode;
 import java.time.Duration;
 import java.time.Instant;
@@ -12,6 +14,7 @@ import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
@@ -34,6 +37,7 @@ public final class ClusterTestLifecycle {
     private final NodeDriver driver;
     private final ClusterTester tester;
     private List<TestNode> nodes = List.of();
+    private Set<String> roles = Set.of();
     private boolean kept;
     private long tests;
 
@@ -68,9 +72,19 @@ public final class ClusterTestLifecycle {
         time.requireSeenBy(node.application());
     }
 
+    /** Returns whether the context is ready for tests: {@link #drive} and {@link #keep} were called. */
+    public boolean isPrepared() {
+        return kept;
+    }
+
     /** Sets the further nodes of the test, when their contexts have started. */
     public void nodes(List<TestNode> further) {
         nodes = List.copyOf(further);
+    }
+
+    /** Has the tester know the steps that a further node executes. */
+    public void observe(WorkflowEngine engine) {
+        engine.probe(driver.steps());
     }
 
     List<TestNode> nodes() {
@@ -89,6 +103,7 @@ public final class ClusterTestLifecycle {
                     // So that the crons of the application are among the kept rows.
                     node().step();
                 }
+                roles = node().elector().roles();
                 nodes.forEach(TestNode::leave);
                 node().stop();
                 keepOrRestore();
@@ -103,14 +118,15 @@ public final class ClusterTestLifecycle {
      * the node joins anew. Called before each test.
      */
     public void begin() {
+        driver.forget();
         restart(mode == Mode.LIVE ? null : Instant.now().truncatedTo(ChronoUnit.MILLIS));
     }
 
     /** @param instant the time of the test; null lets it run with that of the machine */
     void restart(@Nullable Instant instant) {
         driver.exclusively(() -> {
-            driver.forget();
             nodes.forEach(TestNode::leave);
+            leaveJoinedRoles();
             node().stop();
             database.requireStandby();
             keepOrRestore();
@@ -124,6 +140,11 @@ public final class ClusterTestLifecycle {
             nodes.forEach(TestNode::start);
             return true;
         });
+    }
+
+    private void leaveJoinedRoles() {
+        Elector elector = node().elector();
+        elector.roles().stream().filter(role -> !roles.contains(role)).forEach(elector::leave);
     }
 
     private void keepOrRestore() {
@@ -168,7 +189,8 @@ public final class ClusterTestLifecycle {
         unused.addAll(driver.attempts().unused());
         if (!unused.isEmpty()) {
             throw new AssertionError(
-                    "These faults were asked for, but no such step or job has run, or not often enough: " + unused);
+                    "Requested faults that did not happen, because no such step or job has run, or not often enough: "
+                            + unused);
         }
     }
 

@@ -70,6 +70,7 @@ public final class ClusterTester {
      * Begins the test again at a time of its own, in the past or the future: tables have their first rows, and crons wait for their
      * first slot after that time. To be called first in a test.
      *
+     * @throws IllegalArgumentException if the instant is before the year 2000 or after the year 2261
      * @throws IllegalStateException in mode LIVE, where the time runs with that of the machine
      */
     public void beginAt(Instant instant) {
@@ -81,6 +82,7 @@ public final class ClusterTester {
             throw new IllegalStateException(
                     "ClusterTester.beginAt: the test has a transaction, whose rows the restored tables would not have. Begin before it.");
         }
+        TestClock.requirePossible(instant);
         lifecycle.restart(instant);
     }
 
@@ -112,6 +114,7 @@ public final class ClusterTester {
      * @return the attempts in their order
      */
     public List<JobRun> runAllDue() {
+        driver.warnOfUncommittedJobs();
         return driver.driving("runAllDue", driver::runUntilIdle);
     }
 
@@ -123,14 +126,14 @@ public final class ClusterTester {
     /** Enqueues a job with options and runs its first attempt at once. */
     public JobRun perform(Object payload, JobOptions options) {
         driver.requireDriven("perform");
-        return run(NodeDriver.outsideOfTransaction(() -> tested().jobs().enqueue(payload, options))
+        return run(driver.outsideOfTransaction(() -> tested().jobs().enqueue(payload, options))
                 .id());
     }
 
     /** Enqueues a job by its name and runs its first attempt at once. */
     public JobRun performNamed(String name, @Nullable Object payload) {
         driver.requireDriven("performNamed");
-        return run(NodeDriver.outsideOfTransaction(() -> tested().jobs().enqueueNamed(name, payload))
+        return run(driver.outsideOfTransaction(() -> tested().jobs().enqueueNamed(name, payload))
                 .id());
     }
 
@@ -145,6 +148,10 @@ public final class ClusterTester {
 
     /** Moves the time on to each job and each cron slot that becomes due in that time, and runs it then. */
     public List<JobRun> runFor(Duration duration) {
+        if (duration.isNegative()) {
+            throw new IllegalArgumentException(
+                    "ClusterTester.runFor: duration (%s) must not be negative".formatted(duration));
+        }
         return runUntil(clock.instant().plus(duration));
     }
 
@@ -222,9 +229,7 @@ public final class ClusterTester {
     /** Lets the next attempts of a step fail; its code does not run meanwhile. */
     public void failStep(String step, int times) {
         failStep(
-                step,
-                times,
-                () -> new IllegalStateException("step '%s' fails because the test says so".formatted(step)));
+                step, times, () -> new IllegalStateException("step '%s' fails: requested by failStep".formatted(step)));
     }
 
     /** Lets the next attempts of a step fail with an exception of the test. */
@@ -293,6 +298,10 @@ public final class ClusterTester {
 
     /** Waits until one of several nodes leads a role, and returns it. */
     public TestNode leader(String role) {
+        if (nodes().isEmpty()) {
+            throw new IllegalStateException(
+                    "ClusterTester.leader: needs a test with several nodes, @ClusterTest(nodes = 2)");
+        }
         var found = new AtomicReference<TestNode>();
         eventually(() -> found.set(nodes().stream()
                 .filter(member -> member.isLeader(role))

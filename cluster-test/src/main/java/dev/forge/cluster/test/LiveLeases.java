@@ -36,10 +36,11 @@ final class LiveLeases {
             database.jdbc()
                     .sql(
                             schema.sql(
-                                    "LOCK TABLE ~.forge_nodes, ~.forge_leader_leases, ~.forge_locks, ~.forge_jobs IN SHARE ROW EXCLUSIVE MODE"))
+                                    "LOCK TABLE ~.forge_nodes, ~.forge_leader_leases, ~.forge_locks IN SHARE ROW EXCLUSIVE MODE"))
                     .update();
             extend(nodes, duration);
             moveTime.run();
+            extendLateClaims(nodes, duration);
         });
     }
 
@@ -66,6 +67,20 @@ final class LiveLeases {
                              WHERE status IN ('claimed', 'running') AND lease_expires_at IS NOT NULL AND worker_id = ANY (:nodes)
                              FOR UPDATE SKIP LOCKED)
                 """, nodes, micros);
+    }
+
+    /**
+     * Extends claims that were made between the two. The table of jobs is not locked: transactions of the application that enqueue
+     * would have to end first.
+     */
+    private void extendLateClaims(Collection<UUID> nodes, Duration duration) {
+        update("""
+                UPDATE ~.forge_jobs SET lease_expires_at = lease_expires_at + :micros * interval '1 microsecond'
+                WHERE id IN (SELECT id FROM ~.forge_jobs
+                             WHERE status IN ('claimed', 'running') AND lease_expires_at <= clock_timestamp()
+                               AND worker_id = ANY (:nodes)
+                             FOR UPDATE SKIP LOCKED)
+                """, nodes, duration.toNanos() / 1_000);
     }
 
     private void update(String sql, Collection<UUID> nodes, long micros) {

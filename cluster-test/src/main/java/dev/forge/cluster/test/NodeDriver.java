@@ -22,6 +22,9 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /** Steps the node of a test: runs its jobs one by one, and replaces it when the test lets it die. One call at a time. */
@@ -30,8 +33,16 @@ final class NodeDriver {
     /** More jobs than a test has: jobs enqueue each other without an end. */
     private static final int MOST_RUNS = 10_000;
 
+    /** More attempts than a job has whose end a test waits for. */
+    private static final int MOST_ATTEMPTS = 1_000;
+
     /** How long a call waits while the test has a transaction of its own. */
     private static final Duration PATIENCE = Duration.ofMinutes(2);
+
+    /** How often a call that waits looks whether it waits for the test's own transaction. */
+    private static final Duration LOOK = Duration.ofSeconds(2);
+
+    private static final Logger log = LoggerFactory.getLogger(NodeDriver.class);
 
     private final Mode mode;
     private final TestDatabase database;
@@ -85,6 +96,7 @@ final class NodeDriver {
         attempts.forget();
         steps.forget();
         crashed.set(false);
+        due.set(false);
     }
 
     // Driving -----------------------------------------------------------------------------------------------
@@ -118,6 +130,7 @@ final class NodeDriver {
             return call(action);
         } finally {
             driving.unlock();
+            runAnnounced();
         }
     }
 
@@ -129,7 +142,7 @@ final class NodeDriver {
      * A job must be committed before it can run, whatever the test's own transaction does; and that would keep the connections that
      * the node uses on its thread.
      */
-    static <T> T outsideOfTransaction(Callable<T> action) {
+    <T> T outsideOfTransaction(Callable<T> action) {
         return TransactionSynchronizationManager.isSynchronizationActive() ? onNewThread(action) : call(action);
     }
 
@@ -146,18 +159,21 @@ final class NodeDriver {
         }
     }
 
-    private static <T> T onNewThread(Callable<T> action) {
+    private <T> T onNewThread(Callable<T> action) {
+        Integer session = ownSession();
         var task = new FutureTask<>(action);
         var thread = new Thread(task, "forge-test");
         thread.setDaemon(true);
         thread.start();
         try {
-            return task.get(PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
-        } catch (TimeoutException e) {
-            throw new IllegalStateException(
-                    "The call has not returned for %s. Does the test's own transaction lock rows that a job needs?"
-                            .formatted(PATIENCE),
-                    e);
+            for (Duration waited = Duration.ZERO; waited.compareTo(PATIENCE) < 0; waited = waited.plus(LOOK)) {
+                try {
+                    return task.get(LOOK.toMillis(), TimeUnit.MILLISECONDS);
+                } catch (TimeoutException e) {
+                    requireNotBlockedBy(session);
+                }
+            }
+            throw new IllegalStateException("The call has not returned for %s".formatted(PATIENCE));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted", e);
@@ -169,6 +185,54 @@ final class NodeDriver {
                 throw cause;
             }
             throw new IllegalStateException(e.getCause());
+        }
+    }
+
+    /** Returns the session of the test's own transaction; null if it has none. */
+    private @Nullable Integer ownSession() {
+        return TransactionSynchronizationManager.isActualTransactionActive()
+                ? JdbcClient.create(tested().application())
+                        .sql("SELECT pg_backend_pid()")
+                        .query(Integer.class)
+                        .single()
+                : null;
+    }
+
+    private void requireNotBlockedBy(@Nullable Integer session) {
+        if (session != null) {
+            database.jdbc()
+                    .sql("""
+                            SELECT left(query, 200) FROM pg_stat_activity
+                            WHERE datname = current_database() AND ? = ANY (pg_blocking_pids(pid)) LIMIT 1
+                            """)
+                    .params(session)
+                    .query(String.class)
+                    .optional()
+                    .ifPresent(statement -> {
+                        throw new IllegalStateException(
+                                "A job waits for a lock that the test's own transaction holds, and would wait for ever. Commit first, or leave out @Transactional. The statement that waits: %s"
+                                        .formatted(statement));
+                    });
+        }
+    }
+
+    /** Warns of jobs that exist only in the test's own transaction: they cannot run before it commits. */
+    void warnOfUncommittedJobs() {
+        if (!TransactionSynchronizationManager.isActualTransactionActive()) {
+            return;
+        }
+        long uncommitted = JdbcClient.create(tested().application())
+                .sql(
+                        node().resources()
+                                .schema()
+                                .sql(
+                                        "SELECT count(*) FROM ~.forge_jobs WHERE xmin = pg_current_xact_id_if_assigned()::xid AND status = 'pending'"))
+                .query(Long.class)
+                .single();
+        if (uncommitted > 0) {
+            log.warn(
+                    "{} jobs were enqueued in the test's own transaction. They cannot run before it commits: leave out @Transactional, or enqueue them in a transaction of their own.",
+                    uncommitted);
         }
     }
 
@@ -191,16 +255,25 @@ final class NodeDriver {
     /** Runs what is due before the commit that announced it returns. Jobs of jobs run when these have ended. */
     void runInline() {
         due.set(true);
-        if (driving.isHeldByCurrentThread() || isHandlerThread()) {
-            // What runs at present goes on until nothing is due.
-            return;
+        runAnnounced();
+    }
+
+    private void runAnnounced() {
+        // Who steps the node continues until nothing is due: a handler, on whatever thread, must not wait for its own
+        // end.
+        if (due.get() && !driving.isLocked()) {
+            onNewThread(() -> {
+                while (due.get() && driving.tryLock()) {
+                    try {
+                        due.set(false);
+                        runUntilIdle();
+                    } finally {
+                        driving.unlock();
+                    }
+                }
+                return true;
+            });
         }
-        onNewThread(() -> {
-            while (due.getAndSet(false)) {
-                driving("runAllDue", this::runUntilIdle);
-            }
-            return true;
-        });
     }
 
     // Jobs --------------------------------------------------------------------------------------------------
@@ -227,7 +300,7 @@ final class NodeDriver {
                         job.get().name(),
                         id,
                         job.get().status(),
-                        tested().jobs().explain(id));
+                        tested().jobs().explain(id).text());
     }
 
     List<JobRun> runUntilIdle() throws InterruptedException {
@@ -255,7 +328,7 @@ final class NodeDriver {
 
     JobRun retryUntilFinal(UUID job) throws InterruptedException {
         JobRun last = null;
-        for (int i = 0; i < MOST_RUNS; i++) {
+        for (int i = 0; i < MOST_ATTEMPTS; i++) {
             JobInfo now = tested().jobs().find(job).orElseThrow(() -> new IllegalStateException(whyNot(job)));
             if (now.status().isFinal()) {
                 return last != null ? last : new JobRun(now, null, tested().jobs());
@@ -266,8 +339,8 @@ final class NodeDriver {
             node().step();
             last = run(job);
         }
-        throw new IllegalStateException(
-                "%d attempts were made, and the job has not ended: %s".formatted(MOST_RUNS, last));
+        throw new IllegalStateException("Job %s has run %d times and has not ended. Does it snooze without an end? %s"
+                .formatted(job, MOST_ATTEMPTS, last));
     }
 
     List<JobRun> runUntil(Instant end) throws InterruptedException {
@@ -311,8 +384,7 @@ final class NodeDriver {
         }
         JobInfo info = tested().jobs()
                 .find(job)
-                .orElseThrow(() -> new IllegalStateException(
-                        "Job %s is gone: its retention is zero, so that nothing is left to look at".formatted(job)));
+                .orElseThrow(() -> new IllegalStateException("Job %s has been deleted by the test".formatted(job)));
         return new JobRun(info, attempts.takeFailure(job), tested().jobs());
     }
 

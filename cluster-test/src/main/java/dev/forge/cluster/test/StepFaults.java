@@ -25,7 +25,7 @@ final class StepFaults implements StepProbe {
     /** A step that has completed, or was compensated. */
     record Executed(String step, boolean compensation) {}
 
-    private record Failing(int times, Supplier<? extends Exception> failure) {}
+    private record Failing(int requested, int left, Supplier<? extends Exception> failure) {}
 
     /** @param crash ends all claims of the node, as its death would */
     StepFaults(Runnable crash) {
@@ -33,7 +33,7 @@ final class StepFaults implements StepProbe {
     }
 
     void fail(String step, int times, Supplier<? extends Exception> failure) {
-        failing.put(step, new Failing(times, failure));
+        failing.put(step, new Failing(times, times, failure));
     }
 
     void crashBefore(String step) {
@@ -47,9 +47,10 @@ final class StepFaults implements StepProbe {
     /** Returns the faults that have not happened yet. */
     Set<String> unused() {
         var unused = new TreeSet<String>();
-        unused.addAll(failing.keySet());
-        unused.addAll(crashBefore);
-        unused.addAll(crashAfter);
+        failing.forEach((step, f) ->
+                unused.add("failStep '%s' (failed %d of %d times)".formatted(step, f.requested - f.left, f.requested)));
+        crashBefore.forEach(step -> unused.add("crashBeforeStep '%s'".formatted(step)));
+        crashAfter.forEach(step -> unused.add("crashAfterStep '%s'".formatted(step)));
         return unused;
     }
 
@@ -74,7 +75,9 @@ final class StepFaults implements StepProbe {
         }
         Failing next = compensation ? null : failing.get(step);
         if (next != null) {
-            failing.compute(step, (name, f) -> f == null || f.times <= 1 ? null : new Failing(f.times - 1, f.failure));
+            failing.compute(
+                    step,
+                    (name, f) -> f == null || f.left <= 1 ? null : new Failing(f.requested, f.left - 1, f.failure));
             throw next.failure.get();
         }
     }

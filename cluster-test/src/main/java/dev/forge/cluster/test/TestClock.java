@@ -18,6 +18,9 @@ public final class TestClock extends Clock {
     /** The last instant that nanoseconds since 1970 can express. */
     private static final Instant LAST = Instant.parse("2262-01-01T00:00:00Z");
 
+    /** The cluster's own statements regard earlier times as "never". */
+    private static final Instant FIRST = Instant.parse("2000-01-01T00:00:00Z");
+
     private final MovableTime time;
     private final Consumer<Duration> mover;
     private final ZoneId zone;
@@ -32,6 +35,14 @@ public final class TestClock extends Clock {
         this.zone = zone;
     }
 
+    static void requirePossible(Instant instant) {
+        if (instant.isBefore(FIRST) || !instant.isBefore(LAST)) {
+            throw new IllegalArgumentException(
+                    "The time of a test must not lie before %s, and must lie before %s, unlike %s"
+                            .formatted(FIRST, LAST, instant));
+        }
+    }
+
     /**
      * Moves the time on. In mode MANUAL what has become due runs with {@link ClusterTester#runAllDue()}, in the other modes at once.
      *
@@ -43,10 +54,7 @@ public final class TestClock extends Clock {
                     "The time of a test cannot be moved back (%s). To begin at an earlier time, call ClusterTester.beginAt first."
                             .formatted(duration));
         }
-        if (!instant().plus(duration).isBefore(LAST)) {
-            throw new IllegalArgumentException("The time of a test must lie before %s, not at %s"
-                    .formatted(LAST, instant().plus(duration)));
-        }
+        requirePossible(instant().plus(duration));
         mover.accept(duration);
     }
 

@@ -70,8 +70,11 @@ public final class TestNode {
         }
     }
 
-    /** Starts a node again that was killed or has left. */
+    /** Starts a node again that was killed or has left, without any faults. */
     public void start() {
+        if (node.id() != null) {
+            throw new IllegalStateException("%s is running: stop or kill it first".formatted(this));
+        }
         path.heal();
         if (node.resources().control() instanceof ControlConnections control) {
             control.reopen();

@@ -119,6 +119,11 @@ public final class Elector {
         woken = true;
     }
 
+    /** Returns the roles that this node stands for. */
+    public Set<String> roles() {
+        return Set.copyOf(wanted);
+    }
+
     /** Returns whether a role is none of those that components use for themselves. */
     public boolean isOfApplication(String role) {
         return !componentRoles.containsKey(role);

@@ -14,6 +14,7 @@ import dev.forge.cluster.test.TestedNode;
 import dev.forge.cluster.workflow.Workflows;
 import org.springframework.beans.factory.NoSuchBeanDefinitionException;
 import org.springframework.context.ApplicationContext;
+import org.springframework.test.annotation.DirtiesContext;
 import org.springframework.test.context.TestContext;
 import org.springframework.test.context.TestContextAnnotationUtils;
 import org.springframework.test.context.support.AbstractTestExecutionListener;
@@ -33,23 +34,38 @@ final class ClusterTestExecutionListener extends AbstractTestExecutionListener {
     @Override
     public void beforeTestClass(TestContext test) throws Exception {
         if (TestContextAnnotationUtils.hasAnnotation(test.getTestClass(), AutoConfigureClusterTester.class)) {
-            ApplicationContext context = test.getApplicationContext();
-            ClusterTestLifecycle lifecycle = context.getBean(ClusterTestLifecycle.class);
+            prepare(test);
+        }
+    }
+
+    /** Prepares a context once: the first test of a class may have a new one, because an earlier method made the former dirty. */
+    private static void prepare(TestContext test) throws Exception {
+        ApplicationContext context = test.getApplicationContext();
+        ClusterTestLifecycle lifecycle = context.getBean(ClusterTestLifecycle.class);
+        if (lifecycle.isPrepared()) {
+            return;
+        }
+        try {
             lifecycle.drive(tested(context));
             FurtherNodes further = context.getBeanProvider(FurtherNodes.class).getIfAvailable();
             if (further != null) {
                 further.start();
             }
             lifecycle.keep();
+        } catch (Exception | Error e) {
+            // Its node must not go on, and the next class must not find it half prepared.
+            test.markApplicationContextDirty(DirtiesContext.HierarchyMode.EXHAUSTIVE);
+            throw e;
         }
     }
 
     @Override
-    public void beforeTestMethod(TestContext test) {
-        if (test.hasApplicationContext()) {
-            ApplicationContext context = test.getApplicationContext();
-            context.getBeanProvider(RecordedJobs.class).ifAvailable(RecordedJobs::clear);
-            context.getBeanProvider(ClusterTestLifecycle.class).ifAvailable(ClusterTestLifecycle::begin);
+    public void beforeTestMethod(TestContext test) throws Exception {
+        if (TestContextAnnotationUtils.hasAnnotation(test.getTestClass(), AutoConfigureClusterTester.class)) {
+            prepare(test);
+            test.getApplicationContext().getBean(ClusterTestLifecycle.class).begin();
+        } else if (test.hasApplicationContext()) {
+            test.getApplicationContext().getBeanProvider(RecordedJobs.class).ifAvailable(RecordedJobs::clear);
         }
     }
 

@@ -3,6 +3,7 @@
 package dev.forge.cluster.test.autoconfigure;
 
 import dev.forge.cluster.autoconfigure.NodeRuntime;
+import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.test.ClusterTestLifecycle;
 import dev.forge.cluster.test.NodePath;
 import dev.forge.cluster.test.TestDatabase;
@@ -64,6 +65,7 @@ final class FurtherNodes implements DisposableBean {
         try {
             ApplicationContext context = ((SmartContextLoader) merged.getContextLoader()).loadContext(merged);
             contexts.add((ConfigurableApplicationContext) context);
+            lifecycle.observe(context.getBean(WorkflowEngine.class));
             return new TestNode(name, context.getBean(NodeRuntime.class).node(), path, database, context::getBean);
         } finally {
             STARTING.remove();

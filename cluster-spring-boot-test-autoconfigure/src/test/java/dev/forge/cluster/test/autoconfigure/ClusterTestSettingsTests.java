@@ -4,6 +4,7 @@ package dev.forge.cluster.test.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
+import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.ClusterTester;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -19,10 +20,17 @@ class ClusterTestSettingsTests {
     @ClusterTest(standby = true)
     static class StandbyOfOneNode {}
 
+    @ClusterTest
+    @ClusterPostgres
+    static class TwoDatabases {}
+
     @Test
     void contradicting_settings_are_rejected_with_their_values() {
         assertRejected(NoNode.class, "nodes (0) must be at least 1");
         assertRejected(InlineNodes.class, "mode (INLINE) needs nodes = 1, not 2: several nodes run in mode LIVE");
+        assertRejected(
+                TwoDatabases.class,
+                "leave out @ClusterPostgres. The test has a database already, see ClusterTester.database()");
         assertRejected(StandbyOfOneNode.class, "standby (true) needs nodes (1) to be at least 2");
     }
 

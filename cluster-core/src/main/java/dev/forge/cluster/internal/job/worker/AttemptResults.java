@@ -18,7 +18,6 @@ import dev.forge.cluster.job.Outcome;
 import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.ratelimit.RateLimitExceededException;
 import java.time.Duration;
-import java.util.function.LongSupplier;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -36,14 +35,14 @@ final class AttemptResults {
     private final PayloadJson json;
     private final JobHandlers handlers;
     private final JobMonitor monitor;
-    private final LongSupplier nanos;
+    private final Worker.NodeView node;
     private final RandomGenerator random = RandomGenerator.getDefault();
 
-    AttemptResults(PayloadJson json, JobHandlers handlers, JobMonitor monitor, LongSupplier nanos) {
+    AttemptResults(PayloadJson json, JobHandlers handlers, JobMonitor monitor, Worker.NodeView node) {
         this.json = json;
         this.handlers = handlers;
         this.monitor = monitor;
-        this.nanos = nanos;
+        this.node = node;
     }
 
     /** Returns whether a job that the cluster enqueued for itself waits for the end of this one. */
@@ -53,7 +52,7 @@ final class AttemptResults {
 
     /** Notes the outcome that a handler of the cluster has written itself. */
     void recorded(RunningJob running, RecordedOutcome outcome) {
-        running.ranFor(nanos.getAsLong() - running.startedAt());
+        running.ranFor(node.nanos() - running.startedAt());
         switch (outcome) {
             case COMPLETED -> running.ended(Kind.COMPLETED, null);
             case FAILED -> running.ended(Kind.FAILED, running.failure());
@@ -190,7 +189,7 @@ final class AttemptResults {
             @Nullable String error,
             long delayMillis,
             int givenBack) {
-        long ran = nanos.getAsLong() - running.startedAt();
+        long ran = node.nanos() - running.startedAt();
         running.ended(ending(status, givenBack), running.failure());
         running.ranFor(ran);
         running.recordedError(error);
@@ -222,8 +221,8 @@ final class AttemptResults {
     /** Returns the retention of the handler; zero deletes completed jobs, while failed ones are kept as the cluster is configured. */
     private @Nullable Duration retention(RunningJob running, JobStatus status) {
         Duration own = running.limits().retention();
-        if (own != null && own.isZero() && isAwaited(running)) {
-            // Kept until the waiting job has read it.
+        if (own != null && own.isZero() && (isAwaited(running) || node.isStepped())) {
+            // Kept until the waiting job, or the test, has read it.
             return SHORTEST_RETENTION;
         }
         boolean kept = status == JobStatus.COMPLETED || (status.isFinal() && own != null && !own.isZero());

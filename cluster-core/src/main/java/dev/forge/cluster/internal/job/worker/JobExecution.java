@@ -54,7 +54,7 @@ final class JobExecution {
         this.json = dependencies.json();
         this.interceptors = new InterceptedHandlers(dependencies.handlers(), dependencies.interceptors());
         this.monitor = dependencies.monitor();
-        this.results = new AttemptResults(json, dependencies.handlers(), monitor, node::nanos);
+        this.results = new AttemptResults(json, dependencies.handlers(), monitor, node);
         this.transactional = new TransactionalAttempt(dependencies.stores(), results, claims.isolation());
         this.finisher = new Finisher(dependencies.stores(), node::nanos, node::setLogContext, this::settled);
         this.bulk = new BulkExecution(
