@@ -5,10 +5,8 @@ package dev.forge.cluster.workflow;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
-/** Writes the JSON of a {@link WorkflowExport}, and masks values. Needs no codec: PostgreSQL has validated the values. */
+/** Writes a {@link WorkflowExport} as one line of JSON. Needs no codec: PostgreSQL has validated the values. */
 final class ExportJson {
-
-    static final String MASKED_TEXT = "x";
 
     private final StringBuilder json = new StringBuilder();
 
@@ -20,7 +18,7 @@ final class ExportJson {
         writer.next("name").text(run.name());
         writer.next("version").text(run.version());
         writer.next("status").text(run.status().name().toLowerCase(Locale.ROOT));
-        writer.next("input").raw(run.input());
+        writer.next("input").value(run.input());
         writer.next("steps").json.append('[');
         String separator = "";
         for (WorkflowExport.Step step : run.steps()) {
@@ -32,12 +30,12 @@ final class ExportJson {
     }
 
     private void step(WorkflowExport.Step step) {
-        begin("{", "position").raw(step.position());
+        begin("{", "position").number(step.position());
         next("name").text(step.name());
         next("kind").text(step.kind());
         next("status").text(step.status());
-        next("attempts").raw(step.attempts());
-        next("result").raw(step.result());
+        next("attempts").number(step.attempts());
+        next("result").value(step.result());
         next("lastError").text(step.lastError());
         next("wakeAt").text(step.wakeAt());
         next("ref").text(step.ref());
@@ -53,8 +51,23 @@ final class ExportJson {
         return begin(",", member);
     }
 
-    private void raw(@Nullable Object value) {
-        json.append(value);
+    private void number(int number) {
+        json.append(number);
+    }
+
+    /** JSON has control characters only between its tokens, where they mean as much as a blank. */
+    private void value(@Nullable String value) {
+        if (value == null) {
+            json.append("null");
+            return;
+        }
+        value.chars().forEach(c -> {
+            if (c < ' ') {
+                json.append(' ');
+            } else {
+                character((char) c);
+            }
+        });
     }
 
     private void text(@Nullable Object value) {
@@ -66,61 +79,19 @@ final class ExportJson {
         value.toString().chars().forEach(c -> {
             if (c == '"' || c == '\\') {
                 json.append('\\').append((char) c);
-            } else if (c < ' ') {
-                json.append("\\u%04x".formatted(c));
             } else {
-                json.append((char) c);
+                character((char) c);
             }
         });
         json.append('"');
     }
 
-    /** Replaces each text of a JSON value, except for names of members, and each number. */
-    static String masked(String value) {
-        var masked = new StringBuilder(value.length());
-        int at = 0;
-        while (at < value.length()) {
-            char c = value.charAt(at);
-            int end = at + 1;
-            if (c == '"') {
-                end = endOfText(value, at);
-                masked.append(isName(value, end) ? value.substring(at, end) : '"' + MASKED_TEXT + '"');
-            } else if (c == '-' || isDigit(c)) {
-                end = endOfNumber(value, at);
-                masked.append('0');
-            } else {
-                masked.append(c);
-            }
-            at = end;
+    /** Escapes all characters at which some reader of files ends a line: JSON allows three of them in texts. */
+    private void character(char c) {
+        if (c < ' ' || c == '\u0085' || c == '\u2028' || c == '\u2029') {
+            json.append("\\u%04x".formatted((int) c));
+        } else {
+            json.append(c);
         }
-        return masked.toString();
-    }
-
-    private static int endOfText(String value, int begin) {
-        int at = begin + 1;
-        while (value.charAt(at) != '"') {
-            at += value.charAt(at) == '\\' ? 2 : 1;
-        }
-        return at + 1;
-    }
-
-    private static boolean isName(String value, int end) {
-        int at = end;
-        while (at < value.length() && Character.isWhitespace(value.charAt(at))) {
-            at++;
-        }
-        return at < value.length() && value.charAt(at) == ':';
-    }
-
-    private static int endOfNumber(String value, int begin) {
-        int at = begin;
-        while (at < value.length() && (isDigit(value.charAt(at)) || "+-.eE".indexOf(value.charAt(at)) >= 0)) {
-            at++;
-        }
-        return at;
-    }
-
-    private static boolean isDigit(char c) {
-        return c >= '0' && c <= '9';
     }
 }

@@ -66,8 +66,10 @@ public record WorkflowExport(
                     kind,
                     status,
                     attempts,
-                    result == null || UNMASKED_KINDS.contains(kind) ? result : ExportJson.masked(result),
-                    lastError == null ? null : ExportJson.MASKED_TEXT,
+                    result == null || UNMASKED_KINDS.contains(kind)
+                            ? result
+                            : maskedPart("result at position " + position, result),
+                    lastError == null ? null : MaskedJson.TEXT,
                     wakeAt,
                     ref);
         }
@@ -83,6 +85,8 @@ public record WorkflowExport(
      * keeps the number. A masked text is no constant of an enum, no date and no UUID, so a workflow that reads such types from its
      * input or from results cannot be replayed with masked values. A workflow that branches on texts or numbers may take another
      * branch.
+     *
+     * @throws IllegalArgumentException if the input or a result is not JSON, which exports of {@link Workflows} always are
      */
     public WorkflowExport masked() {
         return new WorkflowExport(
@@ -90,11 +94,19 @@ public record WorkflowExport(
                 name,
                 version,
                 status,
-                input == null ? null : ExportJson.masked(input),
+                input == null ? null : maskedPart("input", input),
                 steps.stream().map(Step::masked).toList());
     }
 
-    /** Returns the history as a JSON object on one line. */
+    private static String maskedPart(String part, String json) {
+        try {
+            return MaskedJson.of(json);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException("Cannot mask the %s: %s".formatted(part, e.getMessage()), e);
+        }
+    }
+
+    /** Returns the history as a JSON object on one line, without any character that some reader takes for the end of a line. */
     public String json() {
         return ExportJson.of(this);
     }

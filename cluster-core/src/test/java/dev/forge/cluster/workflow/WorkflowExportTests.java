@@ -3,6 +3,7 @@
 package dev.forge.cluster.workflow;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
 import java.time.Instant;
 import java.util.List;
@@ -10,6 +11,7 @@ import java.util.UUID;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class WorkflowExportTests {
 
@@ -35,6 +37,7 @@ class WorkflowExportTests {
                 "-12.5e+3 | 0",
                 "true | true",
                 "null | null",
+                "{\"a\":[{}, {\"b\" :0.1E-5}],\"c\":\"\\u0022\"} | {\"a\":[{}, {\"b\" :0}],\"c\":\"x\"}",
                 "[] | []",
                 "[1, \"a\", [false, null, {}]] | [0, \"x\", [false, null, {}]]",
                 "{\"to\": \"Ann: \\\"quoted\\\" \\\\\", \"n 1\" : {\"a\\\":\": 17}} | {\"to\": \"x\", \"n 1\" : {\"a\\\":\": 0}}"
@@ -89,5 +92,78 @@ class WorkflowExportTests {
                         + "\"wakeAt\":\"1970-01-01T00:00:00Z\",\"ref\":\"" + ID + "\"},"
                         + "{\"position\":0,\"name\":\"a\",\"kind\":\"now\",\"status\":\"completed\",\"attempts\":1,"
                         + "\"result\":null,\"lastError\":null,\"wakeAt\":null,\"ref\":null}]}");
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "",
+                " ",
+                "secret",
+                "'secret'",
+                "\"secret",
+                "\"secret\\",
+                "\"secret\":",
+                "\"secret\": 1",
+                "[\"secret\": 1]",
+                "{\"a\"}",
+                "{\"a\", \"b\"}",
+                "{\"a\": \"b\": 1}",
+                "{1: 2}",
+                "{\"a\": 1,}",
+                "[1,]",
+                "[1 2]",
+                "[1}",
+                "[1",
+                "1]",
+                "1, 2",
+                "\"two\nlines\"",
+                "01",
+                "1.",
+                "-",
+                "+1",
+                "nul",
+                "NaN",
+                "\u00a01"
+            })
+    void masking_refuses_a_text_that_is_not_json_and_names_the_part(String text) {
+        var run = new WorkflowExport(ID, "checkout", "1", WorkflowStatus.RUNNING, text, List.of());
+        assertThatIllegalArgumentException()
+                .isThrownBy(run::masked)
+                .withMessageContaining("Cannot mask the input: not JSON at position")
+                .satisfies(e -> assertThat(e).hasMessageNotContaining("secret"));
+        var step = new WorkflowExport.Step(7, "a", "step", "completed", 1, text, null, null, null);
+        assertThatIllegalArgumentException()
+                .isThrownBy(() ->
+                        new WorkflowExport(ID, "checkout", "1", WorkflowStatus.RUNNING, null, List.of(step)).masked())
+                .withMessageContaining("result at position 7");
+    }
+
+    @Test
+    void masking_needs_no_stack_for_nested_values() {
+        int depth = 1_000_000;
+        assertThat(maskedInput("[".repeat(depth) + "17" + "]".repeat(depth)))
+                .isEqualTo("[".repeat(depth) + "0" + "]".repeat(depth));
+    }
+
+    @Test
+    void export_contains_no_character_that_some_reader_takes_for_the_end_of_a_line() {
+        String separators = "a\u0085b\u2028c\u2029d";
+        var step = new WorkflowExport.Step(
+                0,
+                separators,
+                "step",
+                "failed",
+                1,
+                "{\n\t\"%s\":\r\"%s\"}".formatted(separators, separators),
+                separators,
+                null,
+                null);
+        var run = new WorkflowExport(
+                ID, separators, separators, WorkflowStatus.FAILED, "[\"%s\"]".formatted(separators), List.of(step));
+        for (String json : List.of(run.json(), run.masked().json())) {
+            assertThat(json.chars()).noneMatch(c -> c < ' ' || c == 0x85 || c == 0x2028 || c == 0x2029);
+            assertThat(json).contains("\"name\":\"a\\u0085b\\u2028c\\u2029d\"", "{  \"a\\u0085b\\u2028c\\u2029d\": ");
+        }
     }
 }

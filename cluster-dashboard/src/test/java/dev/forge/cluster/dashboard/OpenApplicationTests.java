@@ -10,6 +10,11 @@ import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.ClusterWorkflow;
+import dev.forge.cluster.workflow.WorkflowContext;
+import dev.forge.cluster.workflow.Workflows;
+import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import org.junit.jupiter.api.Test;
@@ -42,6 +47,11 @@ class OpenApplicationTests {
         @ClusterJob(name = "completes")
         String complete(Map<String, String> payload) {
             return "done " + payload;
+        }
+
+        @ClusterWorkflow(name = "waits")
+        void wait(WorkflowContext wf, Map<String, Object> input) {
+            wf.sleep("for long", Duration.ofDays(1));
         }
     }
 
@@ -79,6 +89,35 @@ class OpenApplicationTests {
                             .getResponse();
                     assertThat(refused.getStatus()).isEqualTo(403);
                     assertThat(context.getBean(Jobs.class).paused()).isEmpty();
+                });
+    }
+
+    @Test
+    void history_of_a_run_is_not_exported_without_spring_security() {
+        new WebApplicationContextRunner()
+                .withClassLoader(new FilteredClassLoader("org.springframework.security"))
+                .withUserConfiguration(Application.class)
+                .withPropertyValues(
+                        "spring.application.name=orders",
+                        "spring.datasource.url=" + database.url(),
+                        "spring.datasource.username=" + database.username(),
+                        "spring.datasource.password=" + database.password(),
+                        "management.endpoints.web.exposure.include=forgecluster")
+                .run(context -> {
+                    MockMvc web = MockMvcBuilders.webAppContextSetup(context).build();
+                    UUID run = context.getBean(Workflows.class).start("waits", Map.of("vip", true));
+                    for (String values : List.of("", "masked", "full")) {
+                        String query = values.isEmpty() ? "" : "values=" + values;
+                        for (String address : List.of(
+                                "/forge/dashboard/api/v1/workflows/history?id=%s&%s".formatted(run, query),
+                                "/actuator/forgecluster/workflows/%s/history?%s".formatted(run, query))) {
+                            MockHttpServletResponse refused = respond(web, address);
+                            assertThat(refused.getStatus()).as(address).isEqualTo(400);
+                            assertThat(refused.getContentAsString())
+                                    .contains("hidden from this user")
+                                    .doesNotContain("vip");
+                        }
+                    }
                 });
     }
 

@@ -9,6 +9,10 @@ import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.workflow.ClusterWorkflow;
+import dev.forge.cluster.workflow.WorkflowContext;
+import dev.forge.cluster.workflow.Workflows;
+import java.math.BigDecimal;
 import java.net.CookieManager;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -19,6 +23,8 @@ import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Base64;
+import java.util.List;
+import java.util.Map;
 import java.util.UUID;
 import org.junit.jupiter.api.Test;
 import org.springframework.beans.factory.annotation.Autowired;
@@ -46,6 +52,9 @@ import tools.jackson.databind.json.JsonMapper;
             "spring.application.name=orders",
             "spring.main.web-application-type=reactive",
             "spring.webflux.base-path=/shop",
+            "management.endpoints.web.exposure.include=forgecluster",
+            "management.endpoint.forgecluster.show-values=when-authorized",
+            "management.endpoint.forgecluster.roles=ADMIN",
             "forge.cluster.dashboard.authorities.view=ROLE_ADMIN,ROLE_VIEWER"
         })
 @DirtiesContext
@@ -59,6 +68,11 @@ class ReactiveApplicationTests {
 
         @ClusterJob(name = "waits")
         void nothing() {}
+
+        @ClusterWorkflow(name = "sleeps")
+        void sleep(WorkflowContext wf, Map<String, Object> input) {
+            wf.sleep("for long", Duration.ofDays(1));
+        }
 
         @Bean
         SecurityWebFilterChain security(ServerHttpSecurity http) {
@@ -90,8 +104,15 @@ class ReactiveApplicationTests {
     @Autowired
     private Jobs jobs;
 
+    @Autowired
+    private Workflows workflows;
+
     private HttpRequest.Builder request(String path, String user) {
-        return HttpRequest.newBuilder(URI.create("http://localhost:%d/shop/forge/dashboard%s".formatted(port, path)))
+        return requestTo("/forge/dashboard" + path, user);
+    }
+
+    private HttpRequest.Builder requestTo(String path, String user) {
+        return HttpRequest.newBuilder(URI.create("http://localhost:%d/shop%s".formatted(port, path)))
                 .header(
                         "Authorization",
                         "Basic " + Base64.getEncoder().encodeToString((user + ":pw").getBytes(StandardCharsets.UTF_8)));
@@ -144,5 +165,21 @@ class ReactiveApplicationTests {
         assertThat(entry.path("source").asString()).isEqualTo("dashboard");
         assertThat(entry.path("reason").asString()).isEqualTo("duplicate");
         assertThat(entry.path("address").asString()).isNotBlank();
+    }
+
+    @Test
+    void exported_history_has_the_values_of_the_table_and_needs_the_permission() throws Exception {
+        UUID run = workflows.start("sleeps", Map.of("total", new BigDecimal("0.12345678901234567890123450")));
+        for (String address : List.of(
+                "/forge/dashboard/api/v1/workflows/history?id=%s&values=".formatted(run),
+                "/actuator/forgecluster/workflows/%s/history?values=".formatted(run))) {
+            HttpResponse<String> full = send(requestTo(address + "full", "ada"));
+            assertThat(full.body()).contains("\"input\":{\"total\": 0.12345678901234567890123450}");
+            assertThat(JSON.readTree(full.body()).path("name").asString()).isEqualTo("sleeps");
+            assertThat(send(requestTo(address + "masked", "ada")).body()).contains("\"input\":{\"total\": 0}");
+            HttpResponse<String> refused = send(requestTo(address + "masked", "vic"));
+            assertThat(refused.statusCode()).isEqualTo(400);
+            assertThat(refused.body()).contains("hidden from this user");
+        }
     }
 }

@@ -74,6 +74,7 @@ import org.springframework.context.annotation.Bean;
     WorkflowsDescriptor.RunDescriptor.class,
     WorkflowsDescriptor.RunHistoryDescriptor.class,
     WorkflowsDescriptor.RunStatusDescriptor.class,
+    StoredJson.class,
     WorkflowVersionsDescriptor.class,
     JobNamesDescriptor.class,
     HistoryDescriptor.class,
@@ -99,8 +100,7 @@ public final class ClusterOperationsAutoConfiguration {
             ObjectProvider<Workflows> workflows,
             ObjectProvider<SanitizingFunction> sanitizingFunctions) {
         DataSource control = runtime.control().reports();
-        var values = new ValueSanitizer(
-                new Sanitizer(sanitizingFunctions.orderedStream().toList()), tools.codec());
+        var values = new ValueSanitizer(sanitizingFunctions.orderedStream().toList(), tools.codec());
         var nodes = new NodesResource(runtime.node(), new NodeReports(schema, control), new NodeStore(schema, control));
         var jobsResource = new JobsResource(
                 jobs,

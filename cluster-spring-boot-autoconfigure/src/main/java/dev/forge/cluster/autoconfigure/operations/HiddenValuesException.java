@@ -7,7 +7,7 @@ import java.util.TreeSet;
 
 /**
  * Thrown if a caller who may not see values selects by them, because the number of entries that are found would disclose the values,
- * or asks for a response that is useless without them. See {@link Caller#seesValues()}.
+ * or asks for a response that contains them in any case, such as the history of a run. See {@link Caller#seesValues()}.
  */
 public final class HiddenValuesException extends InvalidOperationException {
 

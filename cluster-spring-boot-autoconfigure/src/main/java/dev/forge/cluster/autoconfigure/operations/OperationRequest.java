@@ -137,7 +137,7 @@ record OperationRequest(Caller caller, List<String> path, Map<String, String> pa
                 .orElseThrow(() -> new InvalidOperationException("Unknown %s '%s'. Use one of %s."
                         .formatted(
                                 parameter,
-                                text,
+                                Names.printable(text),
                                 constants.stream().map(EnumText::underscored).toList())));
     }
 
@@ -146,7 +146,7 @@ record OperationRequest(Caller caller, List<String> path, Map<String, String> pa
         try {
             return UUID.fromString(text);
         } catch (IllegalArgumentException e) {
-            throw new InvalidOperationException("'%s' is not a %s id".formatted(text, kind));
+            throw new InvalidOperationException("'%s' is not a %s id".formatted(Names.printable(text), kind));
         }
     }
 

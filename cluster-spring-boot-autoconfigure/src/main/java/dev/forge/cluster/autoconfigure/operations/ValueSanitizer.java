@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.operations;
 
 import dev.forge.cluster.PayloadCodec;
+import dev.forge.cluster.internal.runtime.Names;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -11,12 +12,13 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 import org.springframework.boot.actuate.endpoint.SanitizableData;
 import org.springframework.boot.actuate.endpoint.Sanitizer;
+import org.springframework.boot.actuate.endpoint.SanitizingFunction;
 
 /**
  * Sanitizes the values of the application that operators see: payloads, results, errors, keys, notes, lock names.
  *
  * <p>The conventions are those of Spring Boot's {@code env} and {@code configprops} endpoints. Every value passes the
- * application's {@link org.springframework.boot.actuate.endpoint.SanitizingFunction sanitizing functions} under a key like
+ * application's {@link SanitizingFunction sanitizing functions} under a key like
  * {@code payload.order.card} or {@code payload.items[0]}, and is masked altogether unless values are shown to the caller. The names
  * of members are keys, and keys are always shown. An object or array passes the functions as a whole, too, before its members do:
  * a function that replaces it there hides an object whose names are data, such as a map by customer.
@@ -24,6 +26,7 @@ import org.springframework.boot.actuate.endpoint.Sanitizer;
 final class ValueSanitizer {
 
     private final Sanitizer sanitizer;
+    private final boolean hasFunctions;
     private final PayloadCodec codec;
 
     /** Members of values whose keys are longer are hidden. */
@@ -34,8 +37,9 @@ final class ValueSanitizer {
 
     static final String TOO_LARGE = "(not shown: more than %d values in one response)".formatted(MOST_MEMBERS);
 
-    ValueSanitizer(Sanitizer sanitizer, PayloadCodec codec) {
-        this.sanitizer = sanitizer;
+    ValueSanitizer(List<SanitizingFunction> functions, PayloadCodec codec) {
+        this.sanitizer = new Sanitizer(functions);
+        this.hasFunctions = !functions.isEmpty();
         this.codec = codec;
     }
 
@@ -44,16 +48,14 @@ final class ValueSanitizer {
         return new Sanitized(caller.seesValues());
     }
 
-    /** Returns values that contain nothing to hide: only the sanitizing functions apply, because names of members may be data. */
-    Sanitized masked() {
-        return new Sanitized(true);
-    }
-
     /** Sanitizes values for one caller. */
     final class Sanitized {
 
         private final boolean shown;
         private int remainingMembers = MOST_MEMBERS;
+
+        /** Why the functions have not seen all of the values; null: they have. */
+        private @Nullable String omission;
 
         private Sanitized(boolean shown) {
             this.shown = shown;
@@ -70,6 +72,7 @@ final class ValueSanitizer {
             if (value instanceof Map<?, ?> || value instanceof List<?>) {
                 if (key.length() > LONGEST_KEY) {
                     // The key of each member contains this one: a few long names would make gigabytes of keys.
+                    omission = "the key of a member is longer than %d characters".formatted(LONGEST_KEY);
                     return SanitizableData.SANITIZED_VALUE;
                 }
                 Object replaced = sanitizer.sanitize(new SanitizableData(null, key, value), true);
@@ -85,6 +88,44 @@ final class ValueSanitizer {
         @Nullable
         Object json(String key, @Nullable String json) {
             return json == null ? null : value(key, parsed(json));
+        }
+
+        /**
+         * Returns a value for an export, in which nothing may be replaced but by the sanitizing functions: the JSON as it is unless a
+         * function changes it. Without functions nothing is parsed, because a history can have megabytes.
+         *
+         * @throws InvalidOperationException if the functions cannot see all of the value, with the reason
+         */
+        @Nullable
+        Object exactJson(String key, @Nullable String json) {
+            if (json == null || json.equals("null")) {
+                return null;
+            }
+            if (!shown) {
+                return SanitizableData.SANITIZED_VALUE;
+            }
+            if (!hasFunctions) {
+                return new StoredJson(json);
+            }
+            Object sanitized = value(key, readable(key, json));
+            if (omission != null) {
+                throw unchecked(key, omission);
+            }
+            return isWhole(json, sanitized) ? new StoredJson(json) : sanitized;
+        }
+
+        private @Nullable Object readable(String key, String json) {
+            try {
+                return codec.read(json, Object.class);
+            } catch (RuntimeException e) {
+                // Without the reason of the codec, which may quote the value.
+                throw unchecked(key, "it cannot be read");
+            }
+        }
+
+        private static InvalidOperationException unchecked(String key, String reason) {
+            return new InvalidOperationException("the sanitizing functions of the application cannot check '%s': %s"
+                    .formatted(Names.printable(key), reason));
         }
 
         /** Returns whether the caller sees all of a value that {@link #json} has sanitized. */
@@ -103,6 +144,8 @@ final class ValueSanitizer {
         private Object members(String key, Object container) {
             int size = container instanceof Map<?, ?> map ? map.size() : ((List<?>) container).size();
             if (size > remainingMembers) {
+                omission = "it has too many members, or the values before it have: at most %d are possible"
+                        .formatted(MOST_MEMBERS);
                 return TOO_LARGE;
             }
             remainingMembers -= size;

@@ -138,7 +138,7 @@ public record WorkflowsDescriptor(
      * @param name the workflow
      * @param version the version of the workflow
      * @param status its status, as in the table, such as waiting or completed
-     * @param input the input, masked or sanitized
+     * @param input the input, masked or full: {@link StoredJson} unless a sanitizing function changed it
      * @param steps its history in order
      */
     @JsonInclude(value = JsonInclude.Include.NON_NULL, content = JsonInclude.Include.USE_DEFAULTS)
@@ -158,7 +158,7 @@ public record WorkflowsDescriptor(
      * @param kind step, sleep, signal, job, batch, child, now, uuid or state
      * @param status waiting, retrying, completed, failed, timed_out, compensated or compensation_failed
      * @param attempts the number of attempts
-     * @param result the recorded result, masked or sanitized
+     * @param result the recorded result, masked or full: {@link StoredJson} unless a sanitizing function changed it
      * @param lastError the error of the last attempt, masked or sanitized
      * @param wakeAt when it ends by itself or is retried
      * @param ref the job, batch or child run that it waits for

@@ -173,23 +173,32 @@ final class WorkflowsResource implements Resource {
         FULL
     }
 
-    /** Returns the history of a run for a replay; null if there is no such run. */
+    /**
+     * Returns the history of a run for a replay; null if there is no such run. A masked history still has booleans, names of members,
+     * random UUIDs and times, so it is for users who may see values, too: it is masked because the file leaves production.
+     */
     private @Nullable RunHistoryDescriptor history(String id, OperationRequest request) {
+        Sanitized shown = values.shownTo(request.caller());
+        if (!shown.isShown()) {
+            throw new HiddenValuesException(
+                    "Histories cannot be exported, not even masked: they contain values that are hidden from this user");
+        }
         UUID run = OperationRequest.id("run", id);
         String requested = request.text(VALUES);
         boolean full = requested != null
                 && OperationRequest.constant(ExportedValues.class, VALUES, requested) == ExportedValues.FULL;
-        Sanitized shown = values.shownTo(request.caller());
-        if (full && !shown.isShown()) {
-            throw new HiddenValuesException(
-                    "values 'full' is not possible, use 'masked': values are hidden from this user");
-        }
         WorkflowExport export = workflows.export(run).orElse(null);
         if (export == null) {
             return null;
         }
-        requireNamesShown(export, shown);
-        return full ? descriptor(export, shown) : descriptor(export.masked(), values.masked());
+        try {
+            requireNamesShown(export, shown);
+            return descriptor(full ? export : export.masked(), shown);
+        } catch (InvalidOperationException e) {
+            throw new InvalidOperationException(
+                    "Run %s cannot be exported: %s. Export it with Workflows.export or with the SQL statement of docs/reference/workflows.md."
+                            .formatted(run, e.getMessage()));
+        }
     }
 
     /** Rejects histories with hidden names of signals: a replay would report each of them as a difference. */
@@ -197,9 +206,8 @@ final class WorkflowsResource implements Resource {
         if (export.steps().stream()
                 .anyMatch(step ->
                         step.kind().equals("signal") && !step.name().equals(shown.value("awaits", step.name())))) {
-            throw new HiddenValuesException(
-                    "Run %s cannot be exported: it awaits signals, whose names are hidden from this user"
-                            .formatted(export.id()));
+            throw new InvalidOperationException(
+                    "a sanitizing function of the application hides the name of a signal (key 'awaits')");
         }
     }
 
@@ -209,7 +217,7 @@ final class WorkflowsResource implements Resource {
                 run.name(),
                 run.version(),
                 EnumText.underscored(run.status()),
-                shown.json("input", run.input()),
+                shown.exactJson("input", run.input()),
                 run.steps().stream().map(step -> recorded(step, shown)).toList());
     }
 
@@ -220,7 +228,7 @@ final class WorkflowsResource implements Resource {
                 step.kind(),
                 step.status(),
                 step.attempts(),
-                shown.json("steps." + step.name(), step.result()),
+                shown.exactJson("steps." + step.name(), step.result()),
                 shown.value("error", step.lastError()),
                 step.wakeAt(),
                 step.ref());

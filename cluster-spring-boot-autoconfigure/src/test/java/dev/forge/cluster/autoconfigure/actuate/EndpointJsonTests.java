@@ -5,8 +5,12 @@ package dev.forge.cluster.autoconfigure.actuate;
 import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.audit.AuditSource;
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.operations.Caller;
+import dev.forge.cluster.autoconfigure.operations.ClusterOperations;
+import dev.forge.cluster.autoconfigure.operations.OperationResult;
 import dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration;
 import dev.forge.cluster.cron.ClusterCron;
 import dev.forge.cluster.cron.CronRun;
@@ -41,6 +45,7 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.actuate.endpoint.SanitizingFunction;
+import org.springframework.boot.actuate.endpoint.jackson.EndpointJsonMapper;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.context.ApplicationContext;
@@ -490,30 +495,137 @@ class EndpointJsonTests {
     }
 
     @Test
-    void export_discloses_nothing_that_is_hidden_from_the_user() {
-        runner().withPropertyValues("management.endpoint.forgecluster.show-values=never")
+    void history_is_exported_only_for_users_who_may_see_values() {
+        runner().withPropertyValues(
+                        "management.endpoint.forgecluster.show-values=when-authorized",
+                        "management.endpoint.forgecluster.roles=operator")
                 .withBean(Flows.class)
                 .run(context -> {
-                    Workflows workflows = context.getBean(Workflows.class);
-                    UUID failing = workflows.start("failing", null);
-                    UUID run = workflows.start("approval", "anvil", "order 7");
-                    await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.WAITING);
-                    EndpointClient client = EndpointClient.of(context);
-                    assertThat(client.get(Map.of("values", "full"), "workflows", failing.toString(), "history")
-                                    .error(400))
-                            .contains(
-                                    "values 'full'",
-                                    "hidden from this user",
-                                    "management.endpoint.forgecluster.show-values");
-                    assertThat(client.get("workflows", run.toString(), "history")
-                                    .error(400))
-                            .contains(run.toString(), "names are hidden from this user")
-                            .doesNotContain("approved");
-                    await().until(() ->
-                            workflows.find(failing).orElseThrow().status().isFinal());
-                    assertThat(client.get(Map.of("values", "masked"), "workflows", failing.toString(), "history")
-                                    .at("steps", 0, "lastError"))
+                    String run = waitingForApproval(context).toString();
+                    EndpointClient anonymous = EndpointClient.of(context);
+                    for (EndpointClient client : List.of(anonymous, anonymous.inRole("guest"))) {
+                        // The same for each run and value: the response does not tell whether there is such a run.
+                        for (String asked : List.of(run, UUID.randomUUID().toString(), "seven")) {
+                            for (String values : List.of("masked", "full", "some")) {
+                                assertThat(client.get(Map.of("values", values), "workflows", asked, "history")
+                                                .error(400))
+                                        .isEqualTo(
+                                                "Histories cannot be exported, not even masked: they contain values that are"
+                                                        + " hidden from this user (management.endpoint.forgecluster.show-values)");
+                            }
+                        }
+                        assertThat(client.get("workflows", run, "history").error(400))
+                                .contains("hidden from this user");
+                    }
+                    EndpointClient operator = anonymous.inRole("operator");
+                    assertThat(operator.get("workflows", run, "history").at("input"))
                             .isEqualTo("x");
+                    assertThat(operator.get(Map.of("values", "full"), "workflows", run, "history")
+                                    .at("input"))
+                            .isEqualTo("anvil");
+                });
+    }
+
+    private static UUID waitingForApproval(ApplicationContext context) {
+        Workflows workflows = context.getBean(Workflows.class);
+        UUID run = workflows.start("approval", "anvil", "order 7");
+        await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.WAITING);
+        return run;
+    }
+
+    /** Stores an input as the application might have done. */
+    private void storeInput(UUID run, String sql) {
+        database.jdbc()
+                .sql("UPDATE forge_workflow_runs SET input = (%s)::jsonb WHERE id = ?".formatted(sql))
+                .param(run)
+                .update();
+    }
+
+    /** Returns the text of a response. */
+    private static String exported(ApplicationContext context, UUID run, String values) {
+        OperationResult result = context.getBean(ClusterOperations.class)
+                .read(
+                        new Caller(true, null, null, AuditSource.ENDPOINT),
+                        List.of("workflows", run.toString(), "history"),
+                        Map.of("values", values));
+        return context.getBean(EndpointJsonMapper.class)
+                .get()
+                .writeValueAsString(((OperationResult.Found) result).descriptor());
+    }
+
+    @Test
+    void exported_values_are_those_of_the_table() {
+        runner().withBean(Flows.class).run(context -> {
+            UUID run = waitingForApproval(context);
+            String numbers = "{\"a\": [1.50, 0.1234567890123456789012345678901234567890], \"n\": null}";
+            storeInput(run, "'%s'".formatted(numbers));
+            assertThat(exported(context, run, "full")).contains("\"input\":" + numbers + ",");
+            assertThat(exported(context, run, "masked")).contains("\"input\":{\"a\": [0, 0], \"n\": null},");
+            storeInput(run, "'[1e1200]'");
+            assertThat(exported(context, run, "full")).contains("\"input\":[1%s],".formatted("0".repeat(1200)));
+            storeInput(run, "repeat('[', 3000) || repeat(']', 3000)");
+            assertThat(exported(context, run, "full"))
+                    .contains("\"input\":%s%s,".formatted("[".repeat(3000), "]".repeat(3000)));
+            storeInput(run, "'{\"' || repeat('n', 60000) || '\": [7]}'");
+            assertThat(exported(context, run, "full")).contains("n\": [7]}");
+            storeInput(run, "'[' || repeat('0,', 200000) || '1]'");
+            EndpointClient client = EndpointClient.of(context);
+            assertThat(client.get("workflows", run.toString(), "history").list("input"))
+                    .hasSize(200_001);
+            storeInput(run, "'null'");
+            assertThat(exported(context, run, "full")).doesNotContain("input");
+        });
+    }
+
+    @Test
+    void export_is_refused_if_the_sanitizing_functions_cannot_check_all_of_a_value() {
+        runner().withBean(Flows.class)
+                .withBean(
+                        SanitizingFunction.class,
+                        () -> data -> data.getKey().endsWith("card") ? data.withSanitizedValue() : data)
+                .run(context -> {
+                    UUID run = waitingForApproval(context);
+                    storeInput(run, "'{\"a\": 1.50}'");
+                    assertThat(exported(context, run, "full"))
+                            .as("a value that no function changes")
+                            .contains("\"input\":{\"a\": 1.50},");
+                    storeInput(run, "'{\"a\": 1.5, \"card\": 4711}'");
+                    assertThat(exported(context, run, "full")).contains("\"card\":\"******\"", "\"a\":1.5");
+                    var refused = Map.of(
+                            "'[' || repeat('0,', 100000) || '1]'", "at most 100000 are possible",
+                            "'{\"' || repeat('n', 1000) || '\": [7]}'", "longer than 1000 characters",
+                            "'[1e1200]'", "it cannot be read",
+                            "repeat('[', 3000) || repeat(']', 3000)", "it cannot be read");
+                    refused.forEach((sql, reason) -> {
+                        storeInput(run, sql);
+                        assertThat(EndpointClient.of(context)
+                                        .get(Map.of("values", "full"), "workflows", run.toString(), "history")
+                                        .error(400))
+                                .contains(
+                                        "Run %s cannot be exported".formatted(run),
+                                        "sanitizing functions of the application cannot check 'input'",
+                                        reason,
+                                        "Workflows.export",
+                                        "docs/reference/workflows.md");
+                    });
+                });
+    }
+
+    @Test
+    void export_is_refused_if_a_function_hides_the_name_of_a_signal() {
+        runner().withBean(Flows.class)
+                .withBean(
+                        SanitizingFunction.class,
+                        () -> data -> data.getKey().equals("awaits") ? data.withSanitizedValue() : data)
+                .run(context -> {
+                    String run = waitingForApproval(context).toString();
+                    for (String values : List.of("masked", "full")) {
+                        assertThat(EndpointClient.of(context)
+                                        .get(Map.of("values", values), "workflows", run, "history")
+                                        .error(400))
+                                .contains(run, "hides the name of a signal")
+                                .doesNotContain("approved");
+                    }
                 });
     }
 
@@ -550,6 +662,11 @@ class EndpointJsonTests {
                             .error(400))
                     .isEqualTo("Unknown parameters [values]. Known: []");
             assertThat(client.get("workflows", "seven", "history").error(400)).isEqualTo("'seven' is not a run id");
+            String endless = "9".repeat(5_000);
+            assertThat(client.get("workflows", endless, "history").error(400)).hasSizeLessThan(300);
+            assertThat(client.get(Map.of("values", endless), "workflows", unknown, "history")
+                            .error(400))
+                    .hasSizeLessThan(300);
         });
     }
 

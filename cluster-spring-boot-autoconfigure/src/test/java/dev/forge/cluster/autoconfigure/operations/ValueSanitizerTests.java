@@ -13,7 +13,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.springframework.boot.actuate.endpoint.SanitizableData;
-import org.springframework.boot.actuate.endpoint.Sanitizer;
+import org.springframework.boot.actuate.endpoint.SanitizingFunction;
 import tools.jackson.databind.json.JsonMapper;
 
 class ValueSanitizerTests {
@@ -31,7 +31,7 @@ class ValueSanitizerTests {
     };
 
     private static ValueSanitizer.Sanitized shown() {
-        return new ValueSanitizer(new Sanitizer(), UNUSED).shownTo(new Caller(true, null, null, AuditSource.ENDPOINT));
+        return new ValueSanitizer(List.of(), UNUSED).shownTo(new Caller(true, null, null, AuditSource.ENDPOINT));
     }
 
     @Test
@@ -52,7 +52,7 @@ class ValueSanitizerTests {
     @Test
     void value_is_whole_unless_something_is_hidden() {
         PayloadCodec codec = new JacksonPayloadCodec(JsonMapper.builder().build());
-        var masking = new Sanitizer(List.of(data -> data.getKey().endsWith("card") ? data.withValue("?") : data));
+        List<SanitizingFunction> masking = List.of(data -> data.getKey().endsWith("card") ? data.withValue("?") : data);
         var caller = new Caller(true, null, null, AuditSource.ENDPOINT);
         String harmless = "{\"order\": 9007199254740993, \"price\": 10.50}";
         String secret = "{\"order\": 1, \"card\": \"4711\"}";
@@ -73,5 +73,33 @@ class ValueSanitizerTests {
         Object value = Map.of(name, Collections.nCopies(250_000, 0), "short", 1);
         assertThat(shown().value("payload", value))
                 .isEqualTo(Map.of(name, SanitizableData.SANITIZED_VALUE, "short", 1));
+    }
+
+    @Test
+    void exported_value_is_not_parsed_if_there_are_no_functions() {
+        // The codec fails if it is used.
+        String json = "{\"a\": [1.50, 1e400]}";
+        assertThat(shown().exactJson("input", json)).isEqualTo(new StoredJson(json));
+        assertThat(shown().exactJson("input", "null")).isNull();
+        assertThat(new ValueSanitizer(List.of(), UNUSED)
+                        .shownTo(new Caller(false, null, null, AuditSource.ENDPOINT))
+                        .exactJson("input", json))
+                .isEqualTo(SanitizableData.SANITIZED_VALUE);
+    }
+
+    @Test
+    void function_that_changes_a_value_in_place_changes_the_exported_value() {
+        SanitizingFunction removing = data -> {
+            if (data.getValue() instanceof Map<?, ?> map) {
+                map.remove("card");
+            }
+            return data;
+        };
+        var shown = new ValueSanitizer(
+                        List.of(removing),
+                        new JacksonPayloadCodec(JsonMapper.builder().build()))
+                .shownTo(new Caller(true, null, null, AuditSource.ENDPOINT));
+        assertThat(shown.exactJson("input", "{\"card\": \"4711\", \"order\": 1}"))
+                .isEqualTo(Map.of("order", 1));
     }
 }
