@@ -208,7 +208,7 @@ final class AwaitedJobs {
         if (compensation == null && done.kind().equals("child")) {
             steps.add(new Compensable.CompletedChild(done));
         }
-        T result = history.read(done, type);
+        T result = history.recorded(done, type);
         if (compensation != null) {
             Step<T> step = Step.of(done.name(), ParameterizedTypeReference.<T>forType(type), () -> null)
                     .withCompensation(compensation);

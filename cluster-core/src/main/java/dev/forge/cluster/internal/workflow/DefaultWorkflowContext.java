@@ -195,7 +195,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
     private <T> @Nullable Received<T> receive(String name, Type type, @Nullable Duration timeout) {
         StepRow recorded = history.next("signal", name);
         if (recorded != null && !recorded.status().equals("waiting")) {
-            return recorded.status().equals("timed_out") ? null : new Received<>(history.read(recorded, type));
+            return recorded.status().equals("timed_out") ? null : new Received<>(history.recorded(recorded, type));
         }
         history.requireNotReplayOnly();
         StepRow row = recorded != null
@@ -251,7 +251,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
     public Instant now() {
         StepRow recorded = history.next("now", "now");
         if (recorded != null) {
-            return Instant.parse(Objects.requireNonNull(history.read(recorded, String.class)));
+            return Instant.parse(Objects.requireNonNull(history.recorded(recorded, String.class)));
         }
         Instant now = history.databaseNow();
         recorder.recordLater(history.newRow("now", "now", "completed").withResult("completed", "\"" + now + "\""));
@@ -262,7 +262,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
     public UUID randomUuid() {
         StepRow recorded = history.next("uuid", "uuid");
         if (recorded != null) {
-            return UUID.fromString(Objects.requireNonNull(history.read(recorded, String.class)));
+            return UUID.fromString(Objects.requireNonNull(history.recorded(recorded, String.class)));
         }
         UUID random = UUID.randomUUID();
         recorder.recordLater(history.newRow("uuid", "uuid", "completed").withResult("completed", "\"" + random + "\""));

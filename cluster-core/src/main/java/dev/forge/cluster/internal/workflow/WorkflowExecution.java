@@ -124,9 +124,15 @@ final class WorkflowExecution {
 
     /** Calls the method with the recorded history only; returns the first difference, if there is one. */
     Optional<String> replay() {
+        Object input;
+        try {
+            input = input();
+        } catch (PermanentJobFailure e) {
+            return Optional.of(ErrorText.firstLine(String.valueOf(e.getMessage())));
+        }
         Throwable failure = null;
         try {
-            handler.code().run(context, input());
+            handler.code().run(context, input);
         } catch (Throwable e) {
             failure = e;
         }

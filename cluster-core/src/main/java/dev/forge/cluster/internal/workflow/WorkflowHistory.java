@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.HistoryMismatch;
@@ -195,6 +196,21 @@ final class WorkflowHistory {
     <T> @Nullable T read(StepRow row, Type type) {
         String text = row.result();
         return text == null || type == Void.class ? null : json.readAs(text, type);
+    }
+
+    /**
+     * Reads a value that the method has not received in this execution yet. If the method asks for another type than the one that
+     * was recorded, the execution is suspended: a failure would compensate without this value, and the effects of its call would
+     * stay.
+     */
+    @SuppressWarnings("TypeParameterUnusedInFormals") // The type is that of the step.
+    <T> @Nullable T recorded(StepRow row, Type type) {
+        try {
+            return read(row, type);
+        } catch (RuntimeException | LinkageError e) {
+            throw recorder.suspendBecause(new HistoryMismatch("%s, whose result cannot be read as %s: %s"
+                    .formatted(mismatchAt(row), type.getTypeName(), ErrorText.brief(e))));
+        }
     }
 
     /** Reads the result that a step has just returned as each replay will read it, so that both are equal. */

@@ -17,6 +17,7 @@ import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
 /** Compensation of runs that fail or are cancelled. */
@@ -238,6 +239,50 @@ class WorkflowCompensationTests extends WorkflowFixture {
                 .satisfiesAnyOf(
                         it -> assertThat(it).doesNotContain("COMPENSATED"),
                         it -> assertThat(it).contains("undo b"));
+    }
+
+    @Test
+    void cancelled_run_with_a_recorded_result_of_another_type_is_blocked_until_it_is_retried() {
+        var type = new AtomicReference<Class<?>>(String.class);
+        flows.on("typed", wf -> {
+            wf.step(typed("one", type.get(), () -> wrote(wf.id(), "one"))
+                    .withCompensation(what -> wrote(wf.id(), "undo " + what)));
+            return wf.awaitSignal("go", String.class);
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("typed", null);
+        one.await(run, WorkflowStatus.WAITING);
+        type.set(Integer.class);
+        one.workflows().cancel(run, "no");
+        assertThat(one.await(run, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH).lastError())
+                .contains("position 0", "step 'one'", "java.lang.Integer");
+        type.set(String.class);
+        assertThat(one.workflows().retry(run)).isTrue();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(written(run)).containsExactly("one", "undo one");
+    }
+
+    @Test
+    void failed_run_whose_compensation_finds_a_result_of_another_type_is_blocked_until_it_is_retried() {
+        var type = new AtomicReference<Class<?>>(String.class);
+        flows.on("typed", wf -> {
+            wf.step(typed("one", type.get(), () -> wrote(wf.id(), "one")).withCompensation(what -> {
+                if (type.getAndSet(Integer.class) == String.class
+                        && written(wf.id()).size() < 2) {
+                    wrote(wf.id(), "not yet");
+                    throw new IllegalStateException("later");
+                }
+                wrote(wf.id(), "undo " + what);
+            }));
+            throw new IllegalStateException("fails");
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("typed", null);
+        one.await(run, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH);
+        type.set(String.class);
+        assertThat(one.workflows().retry(run)).isTrue();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(written(run)).containsExactly("one", "not yet", "undo one");
     }
 
     @Test
