@@ -182,7 +182,7 @@ final class AwaitedJobs {
             // The run was cancelled after the job had completed, but before the run had received its result.
             completed(recorded.withResult("completed", state.result), type, compensation);
         }
-        history.requireNotReplayOnly();
+        history.requireNotReplayOnly(recorded.kind(), recorded.name());
         if (!state.ended) {
             throw recorder.suspendBecause(
                     recorded.kind().equals("child") ? waitForChild(ref(recorded)) : Waiting.forJob(ref(recorded)));

@@ -142,7 +142,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
                         .withWakeAt(history.databaseNow().plus(duration));
         Instant until = Objects.requireNonNull(row.wakeAt());
         if (until.isAfter(history.databaseNow())) {
-            history.requireNotReplayOnly();
+            history.requireNotReplayOnly("sleep", name);
             throw recorder.suspendBecause(Waiting.until(until, List.of(row)));
         }
         recorder.recordLater(row.withResult("completed", null));
@@ -197,7 +197,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
         if (recorded != null && !recorded.status().equals("waiting")) {
             return recorded.status().equals("timed_out") ? null : new Received<>(history.recorded(recorded, type));
         }
-        history.requireNotReplayOnly();
+        history.requireNotReplayOnly("signal", name);
         StepRow row = recorded != null
                 ? recorded
                 : history.newRow("signal", name, "waiting")

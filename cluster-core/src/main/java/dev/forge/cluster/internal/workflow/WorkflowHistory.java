@@ -37,7 +37,7 @@ final class WorkflowHistory {
     private final Thread thread = Thread.currentThread();
     private final AtomicInteger runningSteps = new AtomicInteger();
     private int position;
-    private String firstUnrecorded = "nothing";
+    private @Nullable String firstIncomplete;
 
     WorkflowHistory(
             RunRecorder recorder,
@@ -85,8 +85,7 @@ final class WorkflowHistory {
         int at = position++;
         StepRow row = recorded.steps().get(at);
         if (row == null) {
-            firstUnrecorded = describe(StepRow.of(at, name, kind, ""));
-            requireNotReplayOnly();
+            requireNotReplayOnly(kind, name);
             return null;
         }
         if (!row.kind().equals(kind) || !row.name().equals(name)) {
@@ -124,9 +123,16 @@ final class WorkflowHistory {
                 .orElse(null);
     }
 
-    /** Returns the call that was not recorded, at which a replay ended. */
-    String firstUnrecorded() {
-        return firstUnrecorded;
+    /** Notes a call that is not recorded as completed: a replay ends there, or after the other steps of a parallel group. */
+    void incomplete(String kind, String name) {
+        if (firstIncomplete == null) {
+            firstIncomplete = describe(StepRow.of(position, name, kind, ""));
+        }
+    }
+
+    /** Returns the first call that is not recorded as completed, at which a replay ended. */
+    String firstIncomplete() {
+        return firstIncomplete == null ? "nothing" : firstIncomplete;
     }
 
     static String mismatchAt(StepRow row) {
@@ -143,8 +149,9 @@ final class WorkflowHistory {
     }
 
     /** Suspends the execution if it only replays: the call is not recorded as completed. */
-    void requireNotReplayOnly() {
+    void requireNotReplayOnly(String kind, String name) {
         if (isReplayOnly()) {
+            incomplete(kind, name);
             throw recorder.suspendBecause(Interruption.HISTORY_EXHAUSTED);
         }
     }

@@ -133,7 +133,7 @@ final class WorkflowSteps {
                 new Outcome.Completed(row, history.recorded(row, step.type()));
             case "failed" -> new Outcome.Failed(row);
             default -> {
-                history.requireNotReplayOnly();
+                history.requireNotReplayOnly("step", step.name());
                 yield null;
             }
         };
@@ -269,10 +269,13 @@ final class WorkflowSteps {
         List<Outcome> outcomes = new ArrayList<>();
         for (Step<? extends T> step : steps) {
             if (history.skipUnrecorded()) {
+                history.incomplete("step", step.name());
                 continue;
             }
             StepRow recorded = nextRow(step);
-            if (!recorded.status().equals("retrying")) {
+            if (recorded.status().equals("retrying")) {
+                history.incomplete("step", step.name());
+            } else {
                 replayed.add(step);
                 outcomes.add(execute(step, recorded));
             }

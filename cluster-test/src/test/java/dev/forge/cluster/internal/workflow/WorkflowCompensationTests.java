@@ -286,6 +286,36 @@ class WorkflowCompensationTests extends WorkflowFixture {
     }
 
     @Test
+    void cancelled_run_that_lacks_a_recorded_parallel_step_is_blocked_until_it_is_retried() {
+        var names = new AtomicReference<>(List.of("a", "b", "c"));
+        flows.on("parallel", wf -> {
+            wf.all(names.get().stream()
+                    .map(name -> Step.of(name, String.class, () -> {
+                                if (name.equals("b")) {
+                                    throw new IllegalStateException("not now");
+                                }
+                                return wrote(wf.id(), name);
+                            })
+                            .withBackoff(Duration.ofMinutes(5))
+                            .withCompensation(what -> wrote(wf.id(), "undo " + what)))
+                    .toList());
+            return wf.step("next", String.class, () -> wrote(wf.id(), "next"));
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("parallel", null);
+        one.await(run, WorkflowStatus.WAITING);
+        names.set(List.of("a", "b"));
+        one.workflows().cancel(run, "no");
+        assertThat(one.await(run, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH).lastError())
+                .isEqualTo(
+                        "History mismatch at position 2: recorded step 'c', but the method calls step 'b' before it, which has not completed");
+        names.set(List.of("a", "b", "c"));
+        assertThat(one.workflows().retry(run)).isTrue();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(written(run)).hasSize(4).endsWith("undo c", "undo a");
+    }
+
+    @Test
     void cancelled_run_with_an_unreadable_input_is_not_compensated() {
         flows.on("input", Order.class, (wf, input) -> {
             wf.step("a", String.class, () -> did("a"), s -> s.withCompensation(x -> did("undo a")));
