@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test;
 
+import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.internal.workflow.store.StepRow;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun;
@@ -10,10 +11,12 @@ import dev.forge.cluster.workflow.WorkflowStatus;
 import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
@@ -55,11 +58,10 @@ public final class WorkflowReplayer {
      * @throws IllegalArgumentException if the text is no export, or the application lacks the version of a run
      */
     public List<Difference> replay(String exported) {
-        var differences = new ArrayList<Difference>();
-        for (Map<?, ?> run : parse(exported)) {
-            differ(run).ifPresent(differences::add);
-        }
-        return differences;
+        List<Map<?, ?>> runs = parse(exported);
+        // In a transaction of the test, the context of a workflow would refuse every call.
+        return NodeDriver.outsideOfTransaction(
+                () -> runs.stream().flatMap(run -> differ(run).stream()).toList());
     }
 
     /**
@@ -89,27 +91,34 @@ public final class WorkflowReplayer {
         if (text.isEmpty()) {
             throw new IllegalArgumentException("The export is empty: there is no run to replay");
         }
+        List<?> values;
+        try {
+            // One array: whatever the application has configured, a second value after the first one is an error then.
+            values = Objects.requireNonNull(engine.json()
+                    .readAs("[%s]".formatted(String.join(",", values(text))), List.class));
+        } catch (RuntimeException e) {
+            throw new IllegalArgumentException(
+                    "The export is not valid JSON. Expected one run as an object, several as an array, or one object per line: "
+                            + ErrorText.firstLine(String.valueOf(e.getMessage())),
+                    e);
+        }
         var runs = new ArrayList<Map<?, ?>>();
-        for (String part : text.startsWith("[") ? List.of(text) : objects(text)) {
-            Object read;
-            try {
-                read = engine.json().read(part, Object.class);
-            } catch (RuntimeException e) {
-                throw new IllegalArgumentException("The export is not valid JSON: " + e.getMessage(), e);
-            }
-            List<?> all = read instanceof List<?> list ? list : List.of(read);
-            for (Object one : all) {
+        for (Object value : values) {
+            for (Object one : value instanceof List<?> list ? list : Collections.singletonList(value)) {
                 if (!(one instanceof Map<?, ?> run)) {
                     throw new IllegalArgumentException("The export contains %s where a run is expected".formatted(one));
                 }
                 runs.add(run);
             }
         }
+        if (runs.isEmpty()) {
+            throw new IllegalArgumentException("The export is an empty array: there is no run to replay");
+        }
         return runs;
     }
 
-    /** Returns the objects of a text: the whole text, or its lines if each of them is one. */
-    private static List<String> objects(String text) {
+    /** Returns the values of a text: the whole text, or its lines if each of them is an object. */
+    private static List<String> values(String text) {
         List<String> lines = text.lines().filter(line -> !line.isBlank()).toList();
         return lines.stream()
                         .allMatch(line ->
@@ -122,9 +131,19 @@ public final class WorkflowReplayer {
         UUID id = UUID.fromString(text(run, "id"));
         var version = new WorkflowVersion(text(run, "name"), text(run, "version"));
         var rows = new HashMap<Integer, StepRow>();
-        for (Object step : run.get("steps") instanceof List<?> steps ? steps : List.of()) {
-            StepRow row = row((Map<?, ?>) step);
-            rows.put(row.position(), row);
+        if (!(required(run, "steps") instanceof List<?> steps)) {
+            throw new IllegalArgumentException("Run %s: 'steps' is not an array".formatted(id));
+        }
+        for (Object one : steps) {
+            if (!(one instanceof Map<?, ?> step)) {
+                throw new IllegalArgumentException(
+                        "Run %s: 'steps' contains %s where an object is expected".formatted(id, one));
+            }
+            StepRow row = row(step);
+            if (rows.put(row.position(), row) != null) {
+                throw new IllegalArgumentException(
+                        "Run %s: 'steps' contains position %d twice".formatted(id, row.position()));
+            }
         }
         var recorded = new RecordedRun(
                 status(text(run, "status")),

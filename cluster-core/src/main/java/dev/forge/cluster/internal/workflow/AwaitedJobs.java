@@ -182,7 +182,7 @@ final class AwaitedJobs {
             // The run was cancelled after the job had completed, but before the run had received its result.
             completed(recorded.withResult("completed", state.result), type, compensation);
         }
-        history.requireNotReplayOnly();
+        history.requireNotReplayOnly(recorded.kind(), recorded.name());
         if (!state.ended) {
             throw recorder.suspendBecause(
                     recorded.kind().equals("child") ? waitForChild(ref(recorded)) : Waiting.forJob(ref(recorded)));
@@ -208,7 +208,7 @@ final class AwaitedJobs {
         if (compensation == null && done.kind().equals("child")) {
             steps.add(new Compensable.CompletedChild(done));
         }
-        T result = history.read(done, type);
+        T result = history.recorded(done, type);
         if (compensation != null) {
             Step<T> step = Step.of(done.name(), ParameterizedTypeReference.<T>forType(type), () -> null)
                     .withCompensation(compensation);

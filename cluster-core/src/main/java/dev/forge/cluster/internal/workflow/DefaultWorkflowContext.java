@@ -142,7 +142,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
                         .withWakeAt(history.databaseNow().plus(duration));
         Instant until = Objects.requireNonNull(row.wakeAt());
         if (until.isAfter(history.databaseNow())) {
-            history.requireNotReplayOnly();
+            history.requireNotReplayOnly("sleep", name);
             throw recorder.suspendBecause(Waiting.until(until, List.of(row)));
         }
         recorder.recordLater(row.withResult("completed", null));
@@ -195,9 +195,9 @@ final class DefaultWorkflowContext implements WorkflowContext {
     private <T> @Nullable Received<T> receive(String name, Type type, @Nullable Duration timeout) {
         StepRow recorded = history.next("signal", name);
         if (recorded != null && !recorded.status().equals("waiting")) {
-            return recorded.status().equals("timed_out") ? null : new Received<>(history.read(recorded, type));
+            return recorded.status().equals("timed_out") ? null : new Received<>(history.recorded(recorded, type));
         }
-        history.requireNotReplayOnly();
+        history.requireNotReplayOnly("signal", name);
         StepRow row = recorded != null
                 ? recorded
                 : history.newRow("signal", name, "waiting")
@@ -251,7 +251,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
     public Instant now() {
         StepRow recorded = history.next("now", "now");
         if (recorded != null) {
-            return Instant.parse(Objects.requireNonNull(history.read(recorded, String.class)));
+            return Instant.parse(Objects.requireNonNull(history.recorded(recorded, String.class)));
         }
         Instant now = history.databaseNow();
         recorder.recordLater(history.newRow("now", "now", "completed").withResult("completed", "\"" + now + "\""));
@@ -262,7 +262,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
     public UUID randomUuid() {
         StepRow recorded = history.next("uuid", "uuid");
         if (recorded != null) {
-            return UUID.fromString(Objects.requireNonNull(history.read(recorded, String.class)));
+            return UUID.fromString(Objects.requireNonNull(history.recorded(recorded, String.class)));
         }
         UUID random = UUID.randomUUID();
         recorder.recordLater(history.newRow("uuid", "uuid", "completed").withResult("completed", "\"" + random + "\""));

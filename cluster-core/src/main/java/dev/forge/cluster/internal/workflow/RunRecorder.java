@@ -264,7 +264,10 @@ final class RunRecorder {
      * the step is recorded already or the claim is lost.
      */
     boolean recordFailedAttempt(StepRow row) {
-        return switch (statements.record(claim, List.of(row), null)) {
+        // With the pending rows: a history without them would end before this row.
+        List<StepRow> rows = pendingRows();
+        replace(rows, row);
+        return switch (statements.record(claim, rows, null)) {
             case WRITTEN, CANCELLED -> true;
             case SUPERSEDED, CLAIM_LOST -> false;
         };

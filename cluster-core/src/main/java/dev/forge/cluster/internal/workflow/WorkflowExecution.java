@@ -124,9 +124,15 @@ final class WorkflowExecution {
 
     /** Calls the method with the recorded history only; returns the first difference, if there is one. */
     Optional<String> replay() {
+        Object input;
+        try {
+            input = input();
+        } catch (PermanentJobFailure e) {
+            return Optional.of(ErrorText.firstLine(String.valueOf(e.getMessage())));
+        }
         Throwable failure = null;
         try {
-            handler.code().run(context, input());
+            handler.code().run(context, input);
         } catch (Throwable e) {
             failure = e;
         }
@@ -143,10 +149,11 @@ final class WorkflowExecution {
             if (suspension.reason() instanceof DatabaseFailed database) {
                 throw new IllegalStateException("The database failed during the replay", database.cause());
             }
-            return completed
+            String notReached = notReached();
+            return notReached == null && completed
                     ? Optional.of("The recorded run completed after %d calls, but the method calls %s"
-                            .formatted(recorded.steps().size(), history.firstUnrecorded()))
-                    : Optional.empty();
+                            .formatted(recorded.steps().size(), history.firstIncomplete()))
+                    : Optional.ofNullable(notReached);
         }
         String differing = notReplayed(failure);
         if (differing == null && !mayFail && failure != null) {
@@ -203,6 +210,15 @@ final class WorkflowExecution {
                                 WorkflowHistory.mismatchAt(missing),
                                 failure == null ? "returned" : "failed",
                                 failure == null ? "" : ": " + ErrorText.brief(failure));
+    }
+
+    /** Returns which call is recorded behind the one at which a replay was suspended; null if there is none. */
+    private @Nullable String notReached() {
+        StepRow missing = history.firstNotReplayed();
+        return missing == null
+                ? null
+                : "%s, but the method calls %s before it, which has not completed"
+                        .formatted(WorkflowHistory.mismatchAt(missing), history.firstIncomplete());
     }
 
     private Object fail(Throwable failure) {
@@ -308,6 +324,11 @@ final class WorkflowExecution {
         }
         return switch ((Interruption) reason) {
             case HISTORY_EXHAUSTED -> {
+                // What is recorded behind the end of the replay would not be compensated.
+                String notReached = notReached();
+                if (notReached != null) {
+                    yield block(notReached);
+                }
                 recorder.clearSuspension();
                 try {
                     yield compensate();

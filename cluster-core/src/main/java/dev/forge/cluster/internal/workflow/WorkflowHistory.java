@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.HistoryMismatch;
@@ -36,7 +37,7 @@ final class WorkflowHistory {
     private final Thread thread = Thread.currentThread();
     private final AtomicInteger runningSteps = new AtomicInteger();
     private int position;
-    private String firstUnrecorded = "nothing";
+    private @Nullable String firstIncomplete;
 
     WorkflowHistory(
             RunRecorder recorder,
@@ -84,8 +85,7 @@ final class WorkflowHistory {
         int at = position++;
         StepRow row = recorded.steps().get(at);
         if (row == null) {
-            firstUnrecorded = describe(StepRow.of(at, name, kind, ""));
-            requireNotReplayOnly();
+            requireNotReplayOnly(kind, name);
             return null;
         }
         if (!row.kind().equals(kind) || !row.name().equals(name)) {
@@ -123,9 +123,16 @@ final class WorkflowHistory {
                 .orElse(null);
     }
 
-    /** Returns the call that was not recorded, at which a replay ended. */
-    String firstUnrecorded() {
-        return firstUnrecorded;
+    /** Notes a call that is not recorded as completed: a replay ends there, or after the other steps of a parallel group. */
+    void incomplete(String kind, String name) {
+        if (firstIncomplete == null) {
+            firstIncomplete = describe(StepRow.of(position, name, kind, ""));
+        }
+    }
+
+    /** Returns the first call that is not recorded as completed, at which a replay ended. */
+    String firstIncomplete() {
+        return firstIncomplete == null ? "nothing" : firstIncomplete;
     }
 
     static String mismatchAt(StepRow row) {
@@ -142,8 +149,9 @@ final class WorkflowHistory {
     }
 
     /** Suspends the execution if it only replays: the call is not recorded as completed. */
-    void requireNotReplayOnly() {
+    void requireNotReplayOnly(String kind, String name) {
         if (isReplayOnly()) {
+            incomplete(kind, name);
             throw recorder.suspendBecause(Interruption.HISTORY_EXHAUSTED);
         }
     }
@@ -195,6 +203,21 @@ final class WorkflowHistory {
     <T> @Nullable T read(StepRow row, Type type) {
         String text = row.result();
         return text == null || type == Void.class ? null : json.readAs(text, type);
+    }
+
+    /**
+     * Reads a value that the method has not received in this execution yet. If the method asks for another type than the one that
+     * was recorded, the execution is suspended: a failure would compensate without this value, and the effects of its call would
+     * stay.
+     */
+    @SuppressWarnings("TypeParameterUnusedInFormals") // The type is that of the step.
+    <T> @Nullable T recorded(StepRow row, Type type) {
+        try {
+            return read(row, type);
+        } catch (RuntimeException | LinkageError e) {
+            throw recorder.suspendBecause(new HistoryMismatch("%s, whose result cannot be read as %s: %s"
+                    .formatted(mismatchAt(row), type.getTypeName(), ErrorText.brief(e))));
+        }
     }
 
     /** Reads the result that a step has just returned as each replay will read it, so that both are equal. */

@@ -95,7 +95,7 @@ final class WorkflowSteps {
         /** The step is retried later. */
         record Retrying(StepRow row) implements Outcome {}
 
-        /** The step could not be evaluated: its back-off strategy throws, or its recorded result cannot be read any more. */
+        /** The step could not be evaluated: its back-off strategy throws. */
         record Broken(Throwable cause) implements Outcome {}
     }
 
@@ -122,24 +122,29 @@ final class WorkflowSteps {
 
     /** Executes a step unless its outcome is recorded. */
     private <T> Outcome execute(Step<T> step, StepRow row) {
-        switch (row.status()) {
-            case "completed", "compensated", "compensation_failed" -> {
-                return new Outcome.Completed(row, history.read(row, step.type()));
-            }
-            case "failed" -> {
-                return new Outcome.Failed(row);
-            }
-            default -> {
-                history.requireNotReplayOnly();
-                Instant next = row.wakeAt();
-                return next != null && next.isAfter(history.databaseNow())
-                        ? new Outcome.Retrying(row)
-                        : attempt(step, row);
-            }
-        }
+        Outcome recorded = recorded(step, row);
+        return recorded != null ? recorded : attemptIfDue(step, row);
     }
 
-    private <T> Outcome attempt(Step<T> step, StepRow row) {
+    /** Returns the recorded outcome of a step; null if it has none yet. */
+    private @Nullable Outcome recorded(Step<?> step, StepRow row) {
+        return switch (row.status()) {
+            case "completed", "compensated", "compensation_failed" ->
+                new Outcome.Completed(row, history.recorded(row, step.type()));
+            case "failed" -> new Outcome.Failed(row);
+            default -> {
+                history.requireNotReplayOnly("step", step.name());
+                yield null;
+            }
+        };
+    }
+
+    private Outcome attemptIfDue(Step<?> step, StepRow row) {
+        Instant next = row.wakeAt();
+        return next != null && next.isAfter(history.databaseNow()) ? new Outcome.Retrying(row) : attempt(step, row);
+    }
+
+    private Outcome attempt(Step<?> step, StepRow row) {
         var attempt = new StepAttempt(step, row);
         recorder.recordTimesAndUuids();
         try {
@@ -235,8 +240,10 @@ final class WorkflowSteps {
         List<Callable<Outcome>> tasks = new ArrayList<>();
         int first = history.position();
         for (Step<? extends T> step : steps) {
-            StepRow row = nextRow(step);
-            tasks.add(() -> execute(step, row.withParallelGroup(first)));
+            StepRow row = nextRow(step).withParallelGroup(first);
+            // Here, so that no step of the group is attempted if a recorded result cannot be read.
+            Outcome recorded = recorded(step, row);
+            tasks.add(() -> recorded != null ? recorded : attemptIfDue(step, row));
         }
         List<Outcome> outcomes = new ParallelBranches(runtime, version, job, recorder).run(tasks, Outcome.Broken::new);
         boolean broken = outcomes.stream().anyMatch(Outcome.Broken.class::isInstance);
@@ -262,10 +269,13 @@ final class WorkflowSteps {
         List<Outcome> outcomes = new ArrayList<>();
         for (Step<? extends T> step : steps) {
             if (history.skipUnrecorded()) {
+                history.incomplete("step", step.name());
                 continue;
             }
             StepRow recorded = nextRow(step);
-            if (!recorded.status().equals("retrying")) {
+            if (recorded.status().equals("retrying")) {
+                history.incomplete("step", step.name());
+            } else {
                 replayed.add(step);
                 outcomes.add(execute(step, recorded));
             }

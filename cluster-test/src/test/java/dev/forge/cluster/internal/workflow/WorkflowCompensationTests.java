@@ -17,6 +17,7 @@ import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
 /** Compensation of runs that fail or are cancelled. */
@@ -238,6 +239,80 @@ class WorkflowCompensationTests extends WorkflowFixture {
                 .satisfiesAnyOf(
                         it -> assertThat(it).doesNotContain("COMPENSATED"),
                         it -> assertThat(it).contains("undo b"));
+    }
+
+    @Test
+    void cancelled_run_with_a_recorded_result_of_another_type_is_blocked_until_it_is_retried() {
+        var type = new AtomicReference<Class<?>>(String.class);
+        flows.on("typed", wf -> {
+            wf.step(typed("one", type.get(), () -> wrote(wf.id(), "one"))
+                    .withCompensation(what -> wrote(wf.id(), "undo " + what)));
+            return wf.awaitSignal("go", String.class);
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("typed", null);
+        one.await(run, WorkflowStatus.WAITING);
+        type.set(Integer.class);
+        one.workflows().cancel(run, "no");
+        assertThat(one.await(run, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH).lastError())
+                .contains("position 0", "step 'one'", "java.lang.Integer");
+        type.set(String.class);
+        assertThat(one.workflows().retry(run)).isTrue();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(written(run)).containsExactly("one", "undo one");
+    }
+
+    @Test
+    void failed_run_whose_compensation_finds_a_result_of_another_type_is_blocked_until_it_is_retried() {
+        var type = new AtomicReference<Class<?>>(String.class);
+        flows.on("typed", wf -> {
+            wf.step(typed("one", type.get(), () -> wrote(wf.id(), "one")).withCompensation(what -> {
+                if (type.getAndSet(Integer.class) == String.class
+                        && written(wf.id()).size() < 2) {
+                    wrote(wf.id(), "not yet");
+                    throw new IllegalStateException("later");
+                }
+                wrote(wf.id(), "undo " + what);
+            }));
+            throw new IllegalStateException("fails");
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("typed", null);
+        one.await(run, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH);
+        type.set(String.class);
+        assertThat(one.workflows().retry(run)).isTrue();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(written(run)).containsExactly("one", "not yet", "undo one");
+    }
+
+    @Test
+    void cancelled_run_that_lacks_a_recorded_parallel_step_is_blocked_until_it_is_retried() {
+        var names = new AtomicReference<>(List.of("a", "b", "c"));
+        flows.on("parallel", wf -> {
+            wf.all(names.get().stream()
+                    .map(name -> Step.of(name, String.class, () -> {
+                                if (name.equals("b")) {
+                                    throw new IllegalStateException("not now");
+                                }
+                                return wrote(wf.id(), name);
+                            })
+                            .withBackoff(Duration.ofMinutes(5))
+                            .withCompensation(what -> wrote(wf.id(), "undo " + what)))
+                    .toList());
+            return wf.step("next", String.class, () -> wrote(wf.id(), "next"));
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("parallel", null);
+        one.await(run, WorkflowStatus.WAITING);
+        names.set(List.of("a", "b"));
+        one.workflows().cancel(run, "no");
+        assertThat(one.await(run, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH).lastError())
+                .isEqualTo(
+                        "History mismatch at position 2: recorded step 'c', but the method calls step 'b' before it, which has not completed");
+        names.set(List.of("a", "b", "c"));
+        assertThat(one.workflows().retry(run)).isTrue();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        assertThat(written(run)).hasSize(4).endsWith("undo c", "undo a");
     }
 
     @Test

@@ -4,6 +4,7 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.Step;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.sql.Connection;
@@ -11,9 +12,11 @@ import java.sql.SQLException;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CopyOnWriteArrayList;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.AfterEach;
+import org.springframework.core.ParameterizedTypeReference;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.AbstractDataSource;
 
@@ -47,6 +50,11 @@ abstract class WorkflowFixture {
     String did(String what) {
         done.add(what);
         return what;
+    }
+
+    /** A step whose result the method reads as a type that a test may change. */
+    static Step<Object> typed(String name, Class<?> type, Callable<Object> action) {
+        return Step.of(name, ParameterizedTypeReference.forType(type), action);
     }
 
     /** Records the effect of a step in the database, in the transaction of the step if it has one. */

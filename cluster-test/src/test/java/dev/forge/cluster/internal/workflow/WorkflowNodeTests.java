@@ -65,6 +65,40 @@ class WorkflowNodeTests extends WorkflowFixture {
     }
 
     @Test
+    void attempt_that_a_leaving_node_counts_is_recorded_with_the_calls_before_it() throws InterruptedException {
+        var begun = new CountDownLatch(1);
+        var released = new AtomicBoolean();
+        flows.on("deaf", wf -> {
+            wf.saveState("begun");
+            wf.step(
+                    "deaf",
+                    String.class,
+                    () -> {
+                        begun.countDown();
+                        while (!released.get()) {
+                            Thread.onSpinWait();
+                        }
+                        return "released";
+                    },
+                    step -> step.withTimeout(Duration.ofMillis(50)));
+            return null;
+        });
+        Member one = startImpatient("one");
+        UUID run = one.workflows().start("deaf", null);
+        assertThat(begun.await(60, TimeUnit.SECONDS)).isTrue();
+        try {
+            one.member().stop();
+            assertThat(jdbc.sql("""
+                            SELECT position || ' ' || kind || ' ' || status || ' ' || attempts FROM forge_workflow_steps
+                            WHERE run_id = ? ORDER BY position
+                            """).param(run).query(String.class).list())
+                    .containsExactly("0 state completed 0", "1 step retrying 1");
+        } finally {
+            released.set(true);
+        }
+    }
+
+    @Test
     void parallel_steps_all_end_when_their_node_leaves() throws InterruptedException {
         var begun = new CountDownLatch(3);
         var interrupted = new CopyOnWriteArrayList<String>();

@@ -5,17 +5,21 @@ package dev.forge.cluster.internal.workflow;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
+import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
+import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -32,7 +36,7 @@ class WorkflowVersionTests extends WorkflowFixture {
 
     @Test
     void method_that_does_not_match_its_history_blocks_its_run_until_it_is_retried() {
-        var name = new java.util.concurrent.atomic.AtomicReference<>("charge");
+        var name = new AtomicReference<>("charge");
         flows.on("changes", wf -> {
             wf.step("reserve", String.class, () -> did("reserve"));
             wf.step(name.get(), String.class, () -> did(name.get()));
@@ -75,6 +79,71 @@ class WorkflowVersionTests extends WorkflowFixture {
         one.workflows().signal(run, "go", "on");
         assertThat(one.await(run, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH).lastError())
                 .contains("step 'two'", "returned");
+    }
+
+    @Test
+    void recorded_result_of_another_type_blocks_its_run_until_it_is_retried() {
+        var type = new AtomicReference<Class<?>>(String.class);
+        flows.on("typed", wf -> {
+            wf.step(typed("one", type.get(), () -> did("one")).withCompensation(what -> did("undo one")));
+            wf.awaitSignal("go", String.class);
+            return "fine";
+        });
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("typed", null);
+        one.await(run, WorkflowStatus.WAITING);
+        type.set(Integer.class);
+        one.workflows().signal(run, "go", "on");
+        assertThat(one.await(run, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH).lastError())
+                .startsWith(
+                        "History mismatch at position 0: recorded step 'one', whose result cannot be read as java.lang.Integer: ");
+        type.set(String.class);
+        assertThat(one.workflows().retry(run)).isTrue();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
+        assertThat(done).containsExactly("one");
+    }
+
+    @Test
+    void no_parallel_step_is_attempted_beside_a_recorded_result_of_another_type() {
+        var type = new AtomicReference<Class<?>>(String.class);
+        flows.on(
+                "parallel",
+                wf -> wf.all(List.of(
+                        Step.of("other", String.class, () -> {
+                                    did("other");
+                                    throw new IllegalStateException("not now");
+                                })
+                                .withBackoff(Duration.ofMinutes(5)),
+                        typed("typed", type.get(), () -> did("typed")))));
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("parallel", null);
+        one.await(run, WorkflowStatus.WAITING);
+        type.set(Integer.class);
+        jdbc.sql("UPDATE forge_workflow_steps SET wake_at = now() WHERE run_id = ? AND name = 'other'")
+                .param(run)
+                .update();
+        jdbc.sql("UPDATE forge_jobs SET scheduled_at = now() WHERE id = ?")
+                .param(run)
+                .update();
+        assertThat(one.await(run, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH).lastError())
+                .contains("position 1", "step 'typed'");
+        assertThat(done).containsExactlyInAnyOrder("other", "typed");
+    }
+
+    @Test
+    void result_of_a_job_of_another_type_blocks_the_run_that_waits_for_it() {
+        var type = new AtomicReference<Class<?>>(Integer.class);
+        flows.work = jobs -> jobs.on(TestJobs.job("count"), (payload, context) -> did("many"));
+        flows.on("counts", wf -> wf.job("count", null, type.get()));
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("counts", null);
+        assertThat(one.await(run, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH).lastError())
+                .contains("position 0", "job 'count'", "java.lang.Integer");
+        type.set(String.class);
+        assertThat(one.workflows().retry(run)).isTrue();
+        assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
+        assertThat(one.workflows().result(run, String.class)).contains("many");
+        assertThat(done).containsExactly("many");
     }
 
     @Test
