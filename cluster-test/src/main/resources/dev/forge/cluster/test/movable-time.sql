@@ -30,19 +30,69 @@ CREATE FUNCTION forge_test_clock.clock_timestamp() RETURNS timestamptz LANGUAGE 
 GRANT USAGE ON SCHEMA forge_test_clock TO PUBLIC;
 GRANT SELECT ON ALL SEQUENCES IN SCHEMA forge_test_clock TO PUBLIC;
 
--- Functions with a search path of their own would see the time of the server.
-CREATE FUNCTION forge_test_clock.adopt() RETURNS void LANGUAGE plpgsql AS $adopt$
+-- Functions with a search path of their own would see the time of the server, and so would defaults of columns that were created
+-- under one, such as those of a dump.
+CREATE FUNCTION forge_test_clock.adopt() RETURNS void LANGUAGE plpgsql SET lock_timeout = '10s' AS $adopt$
+#variable_conflict use_column
 DECLARE
-    f record;
+    r record;
 BEGIN
-    FOR f IN
-        SELECT p.oid::regprocedure AS name FROM pg_proc p, unnest(p.proconfig) AS setting
-        WHERE setting IN ('search_path=pg_catalog, pg_temp', 'search_path=pg_catalog')
+    FOR r IN
+        SELECT p.oid::regprocedure AS routine, string_agg(quote_literal(e.name), ', ' ORDER BY e.number) AS path
+        FROM pg_proc p
+        JOIN pg_namespace n ON n.oid = p.pronamespace
+        CROSS JOIN LATERAL (SELECT substr(s.setting, length('search_path=') + 1) FROM unnest(p.proconfig) AS s (setting)
+                            WHERE starts_with(s.setting, 'search_path=')) AS s (path)
+        CROSS JOIN LATERAL forge_test_clock.path_with_time(s.path) AS e
+        WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'forge_test_clock')
+        GROUP BY p.oid, s.path
+        -- One that names the schema already stays as it is.
+        HAVING count(*) FILTER (WHERE e.name = 'forge_test_clock') = 1
     LOOP
-        EXECUTE format('ALTER FUNCTION %s SET search_path = forge_test_clock, pg_catalog, pg_temp', f.name);
+        EXECUTE format('ALTER ROUTINE %s SET search_path = %s', r.routine, r.path);
+    END LOOP;
+    FOR r IN
+        SELECT t.name, a.attname,
+               -- Named with its schema, because the function of the test hides it.
+               regexp_replace(d.expression, '\mpg_catalog\.((now|(transaction|statement|clock)_timestamp)\(\))',
+                              'forge_test_clock.\1', 'g') AS moved, d.expression
+        FROM forge_test_clock.resettable t
+        JOIN pg_attribute a ON a.attrelid = t.relation AND a.atthasdef AND a.attgenerated = '' AND NOT a.attisdropped
+        JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum
+        CROSS JOIN LATERAL pg_get_expr(f.adbin, f.adrelid) AS d (expression)
+    LOOP
+        IF r.moved <> r.expression THEN
+            EXECUTE format('ALTER TABLE ONLY %s ALTER COLUMN %I SET DEFAULT %s', r.name, r.attname, r.moved);
+        END IF;
     END LOOP;
 END
 $adopt$;
+
+-- Returns the schemas of a search path as it is stored, and that of the time: before pg_catalog, or with it at the end.
+CREATE FUNCTION forge_test_clock.path_with_time(path text) RETURNS TABLE (name text, number bigint) LANGUAGE sql AS $$
+    WITH named AS (
+        SELECT CASE WHEN m.part[1] LIKE '"%' THEN replace(substr(m.part[1], 2, length(m.part[1]) - 2), '""', '"')
+                    ELSE lower(m.part[1]) END AS name, m.number
+        FROM regexp_matches(path, '("(?:[^"]|"")*"|[^\s,"]+)', 'g') WITH ORDINALITY AS m (part, number)
+    ), place AS (
+        SELECT coalesce((SELECT min(n.number) FROM named n WHERE n.name = 'pg_catalog'), 1000) AS number
+    )
+    SELECT e.name, row_number() OVER (ORDER BY e.number, e.within)
+    FROM (SELECT n.name, n.number, 1 AS within FROM named n WHERE n.name <> ''
+          UNION ALL SELECT 'forge_test_clock', p.number, 0 FROM place p
+          UNION ALL SELECT 'pg_catalog', p.number, 1 FROM place p WHERE p.number = 1000) e
+$$;
+
+-- Tables and partitions that tests can write to.
+CREATE VIEW forge_test_clock.resettable AS
+SELECT c.oid AS relation, c.relkind AS kind, c.relfilenode AS file, c.relpersistence = 'u' AS unlogged, c.relhassubclass AS divided,
+       format('%I.%I', n.nspname, c.relname) AS name,
+       -- With the numbers: a column that was dropped and added again has lost its values.
+       coalesce((SELECT string_agg(concat_ws(' ', a.attnum, a.attname, a.atttypid, a.atttypmod, a.attgenerated), ', ' ORDER BY a.attnum)
+                 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), '') AS shape
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
+  AND n.nspname NOT IN ('information_schema', 'forge_test_clock', 'forge_test_kept') AND n.nspname NOT LIKE 'pg\_%';
 
 -- Remembers the present rows of all tables, and the values of their identity columns, for restore().
 CREATE FUNCTION forge_test_clock.keep() RETURNS void LANGUAGE plpgsql AS $keep$
