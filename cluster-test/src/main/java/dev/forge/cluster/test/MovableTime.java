@@ -12,6 +12,8 @@ import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Objects;
 import javax.sql.DataSource;
+import org.postgresql.util.PSQLException;
+import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
@@ -23,6 +25,9 @@ public final class MovableTime {
 
     private static final List<String> FUNCTIONS =
             List.of("now", "clock_timestamp", "statement_timestamp", "transaction_timestamp");
+
+    /** The state of errors whose message movable-time.sql has written for the reader. */
+    private static final String EXPLAINED = "FT001";
 
     private final TestDatabase database;
     private volatile long movedMicros;
@@ -135,17 +140,28 @@ public final class MovableTime {
                     "%s (user %s): tests that move the time and restore tables need a superuser. Use another user, or no such server: the tests then start one."
                             .formatted(PostgresServer.URL_VARIABLE, database.username()));
         }
-        database.jdbc()
-                .sql("SELECT forge_test_clock.adopt(), forge_test_clock.keep()")
-                .query((row, n) -> 1)
-                .list();
+        call("SELECT forge_test_clock.adopt(), forge_test_clock.keep()");
     }
 
-    /** Returns all tables to the rows that were kept. */
+    /**
+     * Returns all tables to the rows that were kept.
+     *
+     * @throws IllegalStateException if a test has changed tables themselves, or if transactions are still open
+     */
     public void restore() {
-        database.jdbc()
-                .sql("SELECT forge_test_clock.restore()")
-                .query((row, n) -> 1)
-                .list();
+        call("SELECT forge_test_clock.restore()");
+    }
+
+    private void call(String select) {
+        try {
+            database.jdbc().sql(select).query((row, n) -> 1).list();
+        } catch (DataAccessException e) {
+            if (e.getMostSpecificCause() instanceof PSQLException cause
+                    && EXPLAINED.equals(cause.getSQLState())
+                    && cause.getServerErrorMessage() != null) {
+                throw new IllegalStateException(cause.getServerErrorMessage().getMessage(), e);
+            }
+            throw e;
+        }
     }
 }
