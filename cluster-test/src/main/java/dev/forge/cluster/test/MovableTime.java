@@ -9,8 +9,11 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
+import java.util.List;
 import java.util.Objects;
 import javax.sql.DataSource;
+import org.postgresql.util.PSQLException;
+import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
@@ -20,7 +23,11 @@ public final class MovableTime {
     /** What a database with a movable time needs as its search path. */
     static final String SEARCH_PATH = "\"$user\", public, forge_test_clock, pg_catalog";
 
-    private static final String FUNCTION = "forge_test_clock.now()";
+    private static final List<String> FUNCTIONS =
+            List.of("now", "clock_timestamp", "statement_timestamp", "transaction_timestamp");
+
+    /** The state of errors whose message movable-time.sql has written for the reader. */
+    private static final String EXPLAINED = "FT001";
 
     private final TestDatabase database;
     private volatile long movedMicros;
@@ -46,20 +53,29 @@ public final class MovableTime {
      */
     public void requireSeenBy(DataSource application) {
         JdbcClient client = JdbcClient.create(application);
-        String seen = client.sql("SELECT 'now()'::regprocedure::oid = to_regprocedure('%s')::oid".formatted(FUNCTION))
-                        .query(Boolean.class)
-                        .optional()
-                        .orElse(false)
-                ? FUNCTION
-                : "";
-        if (!seen.equals(FUNCTION)) {
-            throw new IllegalStateException(
-                    "The connections of the application have the search path %s, so that now() is not the time of the test. Remove spring.datasource.hikari.schema, connection-init-sql or currentSchema from the test's configuration, or name the schemas %s there."
-                            .formatted(
-                                    client.sql("SHOW search_path")
-                                            .query(String.class)
-                                            .single(),
-                                    "forge_test_clock, pg_catalog at the end"));
+        for (String function : FUNCTIONS) {
+            String schema = client.sql("""
+                            SELECT n.nspname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+                            WHERE p.oid = to_regprocedure('%s()')
+                            """.formatted(function))
+                    .query(String.class)
+                    .optional()
+                    .orElse("");
+            if (schema.equals("pg_catalog") || schema.isEmpty()) {
+                throw new IllegalStateException(
+                        "The connections of the application have the search path %s, so that %s() is not the time of the test. Remove spring.datasource.hikari.schema, connection-init-sql or currentSchema from the test's configuration, or name the schemas %s there."
+                                .formatted(
+                                        client.sql("SHOW search_path")
+                                                .query(String.class)
+                                                .single(),
+                                        function,
+                                        "forge_test_clock, pg_catalog at the end"));
+            }
+            if (!schema.equals("forge_test_clock")) {
+                throw new IllegalStateException(
+                        "The function %1$s.%2$s() of the application hides %2$s(), so that statements do not see the time of the test. Give it another name, or create it in a schema that is not in the search path."
+                                .formatted(schema, function));
+            }
         }
     }
 
@@ -124,17 +140,28 @@ public final class MovableTime {
                     "%s (user %s): tests that move the time and restore tables need a superuser. Use another user, or no such server: the tests then start one."
                             .formatted(PostgresServer.URL_VARIABLE, database.username()));
         }
-        database.jdbc()
-                .sql("SELECT forge_test_clock.adopt(), forge_test_clock.keep()")
-                .query((row, n) -> 1)
-                .list();
+        call("SELECT forge_test_clock.adopt(), forge_test_clock.keep()");
     }
 
-    /** Returns all tables to the rows that were kept. */
+    /**
+     * Returns all tables to the rows that were kept.
+     *
+     * @throws IllegalStateException if a test has changed tables themselves, or if transactions are still open
+     */
     public void restore() {
-        database.jdbc()
-                .sql("SELECT forge_test_clock.restore()")
-                .query((row, n) -> 1)
-                .list();
+        call("SELECT forge_test_clock.restore()");
+    }
+
+    private void call(String select) {
+        try {
+            database.jdbc().sql(select).query((row, n) -> 1).list();
+        } catch (DataAccessException e) {
+            if (e.getMostSpecificCause() instanceof PSQLException cause
+                    && EXPLAINED.equals(cause.getSQLState())
+                    && cause.getServerErrorMessage() != null) {
+                throw new IllegalStateException(cause.getServerErrorMessage().getMessage(), e);
+            }
+            throw e;
+        }
     }
 }
