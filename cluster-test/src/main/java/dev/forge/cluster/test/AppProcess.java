@@ -57,7 +57,10 @@ public final class AppProcess implements AutoCloseable {
         Runtime.getRuntime().addShutdownHook(killer);
     }
 
-    /** Returns a builder for a process that runs {@code mainClass}. */
+    /**
+     * Returns a builder for a process that runs {@code mainClass}. Its web server listens at a free port of 127.0.0.1 unless {@code
+     * server.port} and {@code server.address} are set.
+     */
     public static Builder of(Class<?> mainClass) {
         return new Builder(mainClass);
     }
@@ -76,6 +79,8 @@ public final class AppProcess implements AutoCloseable {
         private Builder(Class<?> mainClass) {
             this.mainClass = mainClass;
             property("server.port", "0");
+            // Only this machine may reach an application that is being tested.
+            property("server.address", "127.0.0.1");
         }
 
         /** Sets an application property on the command line. */
@@ -84,11 +89,15 @@ public final class AppProcess implements AutoCloseable {
             return this;
         }
 
-        /** Points {@code spring.datasource.*} at that database. */
+        /**
+         * Points {@code spring.datasource.*} at that database. The values are passed as environment variables: every user of the machine
+         * can read command lines. Properties that are set later have precedence.
+         */
         public Builder database(TestDatabase database) {
-            return property("spring.datasource.url", database.url())
-                    .property("spring.datasource.username", database.username())
-                    .property("spring.datasource.password", database.password());
+            List.of("url", "username", "password").forEach(key -> properties.remove("spring.datasource." + key));
+            return environment("SPRING_DATASOURCE_URL", database.url())
+                    .environment("SPRING_DATASOURCE_USERNAME", database.username())
+                    .environment("SPRING_DATASOURCE_PASSWORD", database.password());
         }
 
         /** Adds a directory of classes and resources in front of the class path of this JVM. */

@@ -172,7 +172,7 @@ public final class ClusterProcesses {
         TcpProxy network = null;
         if (settings.proxied()) {
             network = proxy();
-            builder.property("spring.datasource.url", urlThrough(network));
+            builder.environment("SPRING_DATASOURCE_URL", urlThrough(network));
         }
         try {
             set(builder, settings.properties());

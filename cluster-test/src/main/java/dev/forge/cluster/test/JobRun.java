@@ -3,11 +3,17 @@
 package dev.forge.cluster.test;
 
 import dev.forge.cluster.internal.job.InspectableJobs;
+import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
+import java.math.BigDecimal;
 import java.time.Instant;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.UUID;
+import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /** One attempt of a job, and the job as it is after it. */
@@ -48,9 +54,49 @@ public final class JobRun {
         return job.attempts();
     }
 
-    /** Returns the exception of the handler itself; empty if it returned. */
+    /** Returns the exception of the handler itself; empty if it returned, also if the attempt failed afterwards. */
     public Optional<Throwable> failure() {
         return Optional.ofNullable(failure);
+    }
+
+    /** Returns the error that was recorded for this attempt; empty if it did not fail, or if its node was lost. */
+    Optional<String> recordedError() {
+        List<JobAttempt> failed = job.attemptHistory();
+        if (!failed.isEmpty()) {
+            JobAttempt last = failed.get(failed.size() - 1);
+            if (last.epoch() == job.epoch()) {
+                return last.result() == JobAttempt.Result.NODE_LOST ? Optional.empty() : Optional.of(last.error());
+            }
+        }
+        return job.status() == JobStatus.FAILED ? Optional.ofNullable(job.lastError()) : Optional.empty();
+    }
+
+    /** Returns the JSON of a value, as it would be stored. */
+    String json(@Nullable Object value) {
+        return jobs.write(value);
+    }
+
+    /** Returns whether the result is equal to that JSON. */
+    boolean hasResult(String json) {
+        return equal(tree(job.result()), tree(json));
+    }
+
+    private @Nullable Object tree(@Nullable String json) {
+        return json == null || json.equals("null") ? null : jobs.read(json, Object.class);
+    }
+
+    private static boolean equal(@Nullable Object one, @Nullable Object other) {
+        if (one instanceof Number a && other instanceof Number b) {
+            return new BigDecimal(a.toString()).compareTo(new BigDecimal(b.toString())) == 0;
+        }
+        if (one instanceof List<?> a && other instanceof List<?> b) {
+            return a.size() == b.size() && IntStream.range(0, a.size()).allMatch(i -> equal(a.get(i), b.get(i)));
+        }
+        if (one instanceof Map<?, ?> a && other instanceof Map<?, ?> b) {
+            return a.keySet().equals(b.keySet())
+                    && a.keySet().stream().allMatch(key -> equal(a.get(key), b.get(key)));
+        }
+        return Objects.equals(one, other);
     }
 
     /** Returns the result of the job. */
@@ -65,7 +111,8 @@ public final class JobRun {
 
     @Override
     public String toString() {
+        String error = failure != null ? failure.toString() : job.status() == JobStatus.COMPLETED ? null : job.lastError();
         return "%s (%s): %s after %d attempts%s"
-                .formatted(job.name(), job.id(), job.status(), job.attempts(), failure == null ? "" : ", " + failure);
+                .formatted(job.name(), job.id(), job.status(), job.attempts(), error == null ? "" : ", " + error);
     }
 }

@@ -4,9 +4,9 @@ package dev.forge.cluster.test;
 
 import dev.forge.cluster.job.JobStatus;
 import java.time.Instant;
-import java.util.Objects;
 import org.assertj.core.api.AbstractAssert;
 import org.assertj.core.api.ThrowableAssert;
+import org.jspecify.annotations.Nullable;
 
 /** Assertions about an attempt of a job. */
 public final class JobRunAssert extends AbstractAssert<JobRunAssert, JobRun> {
@@ -29,13 +29,29 @@ public final class JobRunAssert extends AbstractAssert<JobRunAssert, JobRun> {
         return hasStatus(JobStatus.COMPLETED);
     }
 
-    /** Asserts that the attempt failed, and begins assertions about the exception of the handler. */
+    /**
+     * Asserts that the attempt failed, and begins assertions about the exception of the handler. If the attempt failed outside of it, as
+     * with an unreadable payload or at the commit, the exception is one whose message is the recorded error.
+     */
     public ThrowableAssert<Throwable> hasFailed() {
         isNotNull();
-        if (actual.failure().isEmpty()) {
+        Throwable failure = actual.failure()
+                .or(() -> actual.recordedError().map(RecordedFailure::new))
+                .orElse(null);
+        if (failure == null) {
             failWithMessage("Expected a failed attempt, but found: %s", actual);
         }
-        return new ThrowableAssert<>(actual.failure().orElseThrow());
+        return new ThrowableAssert<>(failure);
+    }
+
+    /** A failure of which only the recorded error is known. */
+    private static final class RecordedFailure extends RuntimeException {
+
+        private static final long serialVersionUID = 1L;
+
+        RecordedFailure(String error) {
+            super(error, null, false, false);
+        }
     }
 
     /** Asserts that the job is tried again at that time. */
@@ -58,17 +74,17 @@ public final class JobRunAssert extends AbstractAssert<JobRunAssert, JobRun> {
         return this;
     }
 
-    /** Asserts the result of the job. */
-    public JobRunAssert hasResult(Object result) {
+    /**
+     * Asserts the result of the job: the JSON that was stored must be that of the given value. Numbers are equal by value, and the
+     * order of members does not matter.
+     */
+    public JobRunAssert hasResult(@Nullable Object result) {
         isCompleted();
-        Object found;
-        try {
-            found = actual.result(result.getClass()).orElse(null);
-        } catch (RuntimeException e) {
-            found = actual.job().result();
-        }
-        if (!Objects.equals(found, result)) {
-            failWithMessage("Expected result %s, but found %s: %s", result, found, actual);
+        String expected = actual.json(result);
+        if (!actual.hasResult(expected)) {
+            failWithMessage(
+                    "Expected result %s (JSON %s), but found JSON %s: %s",
+                    result, expected, actual.job().result(), actual);
         }
         return this;
     }

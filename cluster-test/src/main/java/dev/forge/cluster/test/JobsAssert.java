@@ -3,18 +3,17 @@
 package dev.forge.cluster.test;
 
 import dev.forge.cluster.internal.job.InspectableJobs;
-import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.Jobs;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Set;
 import org.assertj.core.api.AbstractAssert;
 
-/** Assertions about jobs that were enqueued, including those of a transaction of the test that has not committed. */
+/**
+ * Assertions about jobs that were enqueued, including those of a transaction of the test that has not committed. They fail if more
+ * than 10,000 jobs of the name exist.
+ */
 public final class JobsAssert extends AbstractAssert<JobsAssert, Jobs> {
-
-    private static final int MOST = 1_000;
 
     JobsAssert(Jobs actual) {
         super(actual, JobsAssert.class);
@@ -23,36 +22,44 @@ public final class JobsAssert extends AbstractAssert<JobsAssert, Jobs> {
     /** Asserts that a job with a payload of that class was enqueued, and begins further assertions about such jobs. */
     public <T> EnqueuedJobsAssert<T> enqueued(Class<T> payload) {
         Set<String> names = namesOf(payload);
-        return new EnqueuedJobsAssert<>(inspectable(), payload, payload.getSimpleName(), jobs(names), this::all)
-                .atLeastOnce();
+        return enqueued(payload, payload.getSimpleName(), names);
     }
 
     /** Asserts that a job of that name was enqueued, and begins further assertions about such jobs. */
     public EnqueuedJobsAssert<Object> enqueuedNamed(String name) {
-        return new EnqueuedJobsAssert<>(inspectable(), Object.class, name, jobs(Set.of(name)), this::all).atLeastOnce();
+        return enqueued(Object.class, name, Set.of(name));
+    }
+
+    private <T> EnqueuedJobsAssert<T> enqueued(Class<T> payload, String description, Set<String> names) {
+        var stored = new StoredJobs(inspectable());
+        return new EnqueuedJobsAssert<>(stored, payload, description, stored.named(names), List.of()).atLeastOnce();
     }
 
     /** Asserts that no job with a payload of that class was enqueued. */
     public JobsAssert neverEnqueued(Class<?> payload) {
-        return neverEnqueued(payload.getSimpleName(), jobs(namesOf(payload)));
+        return neverEnqueued(payload.getSimpleName(), namesOf(payload));
     }
 
     /** Asserts that no job of that name was enqueued. */
     public JobsAssert neverEnqueuedNamed(String name) {
-        return neverEnqueued(name, jobs(Set.of(name)));
+        return neverEnqueued(name, Set.of(name));
     }
 
-    private JobsAssert neverEnqueued(String what, List<JobInfo> found) {
+    private JobsAssert neverEnqueued(String what, Set<String> names) {
+        var stored = new StoredJobs(inspectable());
+        List<JobInfo> found = stored.named(names);
         if (!found.isEmpty()) {
-            failWithMessage("Expected no job %s, but found%n%s", what, EnqueuedJobsAssert.listed(found));
+            failWithMessage("Expected no job %s, but found%n%s", what, EnqueuedJobsAssert.listed(found, stored));
         }
         return this;
     }
 
     /** Asserts that no job was enqueued at all. */
     public JobsAssert enqueuedNothing() {
-        if (!all().isEmpty()) {
-            failWithMessage("Expected no job, but found%n%s", EnqueuedJobsAssert.listed(all()));
+        var stored = new StoredJobs(inspectable());
+        List<JobInfo> found = stored.newest();
+        if (!found.isEmpty()) {
+            failWithMessage("Expected no job, but found%n%s", EnqueuedJobsAssert.listed(found, stored));
         }
         return this;
     }
@@ -72,20 +79,5 @@ public final class JobsAssert extends AbstractAssert<JobsAssert, Jobs> {
                     "%s is not the Jobs bean of the cluster: is it a mock?".formatted(actual.getClass()));
         }
         return jobs;
-    }
-
-    private List<JobInfo> jobs(Set<String> names) {
-        return names.stream()
-                .flatMap(name -> actual.list(JobFilter.all().withName(name), MOST).stream())
-                // Lists have no payloads.
-                .flatMap(job -> actual.find(job.id()).stream())
-                .sorted(Comparator.comparing(JobInfo::createdAt).thenComparing(JobInfo::id))
-                .toList();
-    }
-
-    private List<JobInfo> all() {
-        return actual.list(JobFilter.all(), MOST).stream()
-                .flatMap(job -> actual.find(job.id()).stream())
-                .toList();
     }
 }

@@ -41,6 +41,8 @@ public final class PostgresServer {
     private static final int DEFAULT_PORT = 5432;
     static final String MAX_CONNECTIONS = "500";
     private static final Pattern URL = Pattern.compile("(jdbc:postgresql://[^/?]+/)[^/?]+((?:\\?.*)?)");
+    private static final Pattern SCHEME = Pattern.compile("[a-zA-Z][a-zA-Z0-9+.:-]*://");
+    private static final Pattern SECRET = Pattern.compile("(?i)([?&][^=&]*(?:user|pass|secret|token)[^=&]*=)[^&]*");
     private static final Logger log = LoggerFactory.getLogger(PostgresServer.class);
 
     private final String origin;
@@ -56,7 +58,7 @@ public final class PostgresServer {
     private final @Nullable ReplicatedPostgres replicated;
     private @Nullable String template;
 
-    private PostgresServer(String origin, String url, @Nullable String username, @Nullable String password) {
+    PostgresServer(String origin, String url, @Nullable String username, @Nullable String password) {
         this(origin, url, username, password, null);
     }
 
@@ -68,7 +70,9 @@ public final class PostgresServer {
             @Nullable ReplicatedPostgres replicated) {
         Properties parsed = Driver.parseURL(url, new Properties());
         if (parsed == null) {
-            throw new IllegalArgumentException("%s: not a PostgreSQL JDBC URL: %s".formatted(origin, url));
+            throw new IllegalArgumentException(
+                    "%s: not a PostgreSQL JDBC URL%s; it must look like jdbc:postgresql://host:port/database?user=...&password=..."
+                            .formatted(origin, beginning(url)));
         }
         this.origin = origin;
         this.replicated = replicated;
@@ -117,7 +121,7 @@ public final class PostgresServer {
         PostgresServer server = url != null && !url.isBlank()
                 ? new PostgresServer(URL_VARIABLE, url, null, null)
                 : dockerAnswers() ? container() : embedded();
-        log.info("tests run on {} ({})", server.origin, server.adminUrl);
+        log.info("tests run on {} ({})", server.origin, masked(server.adminUrl));
         return server;
     }
 
@@ -229,7 +233,7 @@ public final class PostgresServer {
         Matcher url = URL.matcher(adminUrl);
         if (!url.matches()) {
             throw new IllegalStateException(
-                    "%s (%s) must look like jdbc:postgresql://host:port/database".formatted(origin, adminUrl));
+                    "%s (%s) must look like jdbc:postgresql://host:port/database".formatted(origin, masked(adminUrl)));
         }
         return url.group(1) + database + url.group(2);
     }
@@ -259,5 +263,16 @@ public final class PostgresServer {
 
     private static String withoutCredentials(String url) {
         return url.replaceAll("(?<=[?&])(user|password)=[^&]*&?", "").replaceAll("[?&]$", "");
+    }
+
+    /** Returns a URL without values that may be secret, such as {@code sslpassword}. */
+    static String masked(String url) {
+        return SECRET.matcher(url).replaceAll("$1***").replaceAll("//[^/?]*@", "//***@");
+    }
+
+    /** Returns how a URL of an unknown form begins: the credentials may be anywhere after that. */
+    private static String beginning(String url) {
+        Matcher scheme = SCHEME.matcher(url);
+        return scheme.lookingAt() ? " (it begins with %s)".formatted(scheme.group()) : "";
     }
 }

@@ -58,11 +58,24 @@ public final class PromiseAuditor {
         return this;
     }
 
-    /** Verifies that no job is left to run, and that none has failed. */
+    /**
+     * Verifies that no job is left to run, and that none has failed. Runs of workflows and the jobs that carry them are not included: see
+     * {@link #allRunsCompleted()}.
+     */
     public PromiseAuditor allJobsCompleted() {
         require("all jobs completed", texts("""
                 SELECT format('%s (%s): %s%s', name, id, status, coalesce(', ' || left(last_error, 200), ''))
                 FROM ~.forge_jobs WHERE status <> 'completed' AND carries_run IS NULL ORDER BY id
+                """));
+        return this;
+    }
+
+    /** Verifies that all runs of workflows, including children, have completed: none waits, is blocked, has failed or was compensated. */
+    public PromiseAuditor allRunsCompleted() {
+        require("all runs completed", texts("""
+                SELECT format('%s@%s (%s): %s%s', workflow_name, workflow_version, id, status,
+                              coalesce(', ' || left(last_error, 200), ''))
+                FROM ~.forge_workflow_runs WHERE status <> 'completed' ORDER BY id
                 """));
         return this;
     }

@@ -5,23 +5,32 @@ package dev.forge.cluster.test;
 import dev.forge.cluster.ClusterDisabledException;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.job.InspectableJobs;
+import dev.forge.cluster.internal.job.JobIds;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.EnqueuedJob;
+import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobName;
 import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobPriority;
+import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.UniquePolicy;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.time.Clock;
+import java.time.Duration;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
+import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Collections;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -30,25 +39,33 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
+import org.springframework.transaction.support.TransactionSynchronization;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
 
-/** A {@link Jobs} that only records what is enqueued, for tests of a part of the application without a database. */
+/**
+ * A {@link Jobs} that only records what is enqueued, for tests of a part of the application without a database. Jobs stay pending. A
+ * rollback of the transaction that enqueued them, or of a part of it with a savepoint, removes them.
+ */
 public final class RecordedJobs {
 
     private static final int MAX_BYTES = 1_048_576;
 
-    private final List<JobInfo> recorded = new CopyOnWriteArrayList<>();
+    /** In the order of enqueueing. Guarded by itself. */
+    private final List<JobInfo> recorded = new ArrayList<>();
+
     private final Map<Class<?>, Set<String>> names = new ConcurrentHashMap<>();
     private final PayloadJson json;
     private final Clock clock;
+    private final JobIds ids;
     private final InspectableJobs jobs;
 
     /** @param codec writes payloads, so that one that cannot be written fails here as well */
     public RecordedJobs(PayloadCodec codec, Clock clock) {
         this.json = new PayloadJson(codec, MAX_BYTES);
         this.clock = clock;
+        this.ids = new JobIds(clock);
         this.jobs = (InspectableJobs) Proxy.newProxyInstance(
                 InspectableJobs.class.getClassLoader(), new Class<?>[] {InspectableJobs.class}, new Calls());
     }
@@ -60,8 +77,172 @@ public final class RecordedJobs {
 
     /** Forgets what was recorded; called before each test. */
     public void clear() {
-        recorded.clear();
+        synchronized (recorded) {
+            recorded.clear();
+        }
         names.clear();
+    }
+
+    /** Records a job, or changes the one that has its key, as the cluster would. */
+    private EnqueuedJob record(JobInfo job, JobOptions options) {
+        synchronized (recorded) {
+            JobInfo active = job.uniqueKey() == null ? null : withKeyOf(job);
+            if (active == null) {
+                recorded.add(job);
+                onRollback(() -> recorded.removeIf(other -> other.id().equals(job.id())));
+                return new EnqueuedJob(job.id(), true);
+            }
+            if (options.uniquePolicy() == UniquePolicy.REPLACE || options.debounceMax() != null) {
+                put(replacement(job, active, options));
+                onRollback(() -> put(active));
+            }
+            return new EnqueuedJob(active.id(), false);
+        }
+    }
+
+    private @Nullable JobInfo withKeyOf(JobInfo job) {
+        return recorded.stream()
+                .filter(other ->
+                        other.name().equals(job.name()) && Objects.equals(other.uniqueKey(), job.uniqueKey()))
+                .findFirst()
+                .orElse(null);
+    }
+
+    /** Replaces the job of that id if it is there: a new test may have begun. */
+    private void put(JobInfo job) {
+        recorded.replaceAll(other -> other.id().equals(job.id()) ? job : other);
+    }
+
+    private static JobInfo replacement(JobInfo job, JobInfo active, JobOptions options) {
+        Instant due = job.scheduledAt();
+        if (options.debounceMax() != null) {
+            Instant latest = active.createdAt().plus(options.debounceMax());
+            due = earlier(due, latest);
+        }
+        return new JobInfo(
+                active.id(),
+                job.name(),
+                job.status(),
+                job.payload(),
+                job.priority(),
+                job.capability(),
+                due,
+                0,
+                job.maxAttempts(),
+                0,
+                null,
+                0,
+                null,
+                null,
+                null,
+                null,
+                null,
+                job.uniqueKey(),
+                job.group(),
+                job.batch(),
+                job.metadata(),
+                job.tags(),
+                active.createdAt(),
+                List.of());
+    }
+
+    private static Instant earlier(Instant one, Instant other) {
+        return one.isBefore(other) ? one : other;
+    }
+
+    private static Instant later(Instant one, Instant other) {
+        return one.isAfter(other) ? one : other;
+    }
+
+    private Instant due(JobOptions options, Instant now) {
+        Duration delay = options.debounceDelay() != null ? options.debounceDelay() : options.delay();
+        Instant due = delay == null ? now : now.plus(delay);
+        return options.at() == null ? due : later(options.at(), now);
+    }
+
+    private void onRollback(Runnable action) {
+        if (TransactionSynchronizationManager.isSynchronizationActive()
+                && TransactionSynchronizationManager.isActualTransactionActive()) {
+            TransactionSynchronizationManager.getSynchronizations().stream()
+                    .filter(Changes.class::isInstance)
+                    .map(Changes.class::cast)
+                    .filter(changes -> changes.jobs == recorded)
+                    .findFirst()
+                    .orElseGet(this::newChanges)
+                    .undo
+                    .add(action);
+        }
+    }
+
+    private Changes newChanges() {
+        var changes = new Changes(recorded);
+        TransactionSynchronizationManager.registerSynchronization(changes);
+        return changes;
+    }
+
+    /** What a transaction has changed. */
+    private static final class Changes implements TransactionSynchronization {
+
+        private final List<JobInfo> jobs;
+        private final List<Runnable> undo = new ArrayList<>();
+        private final IdentityHashMap<Object, Integer> savepoints = new IdentityHashMap<>();
+
+        Changes(List<JobInfo> jobs) {
+            this.jobs = jobs;
+        }
+
+        @Override
+        public void savepoint(Object savepoint) {
+            savepoints.put(savepoint, undo.size());
+        }
+
+        @Override
+        public void savepointRollback(Object savepoint) {
+            // One that is unknown is older than the first change.
+            undoFrom(savepoints.getOrDefault(savepoint, 0));
+        }
+
+        @Override
+        public void afterCompletion(int status) {
+            if (status != STATUS_COMMITTED) {
+                undoFrom(0);
+            }
+        }
+
+        private void undoFrom(int first) {
+            synchronized (jobs) {
+                while (undo.size() > first) {
+                    undo.remove(undo.size() - 1).run();
+                }
+            }
+        }
+    }
+
+    private static boolean matches(JobFilter filter, JobInfo job) {
+        return (filter.name() == null || filter.name().equals(job.name()))
+                && (filter.statuses().isEmpty() || filter.statuses().contains(job.status()))
+                && job.tags().containsAll(filter.tags())
+                && (filter.group() == null || filter.group().equals(job.group()))
+                && (filter.batch() == null || filter.batch().equals(job.batch()))
+                && (filter.ids().isEmpty() || filter.ids().contains(job.id()))
+                && (filter.uniqueKey() == null || filter.uniqueKey().equals(job.uniqueKey()))
+                && job.metadata().entrySet().containsAll(filter.metadata().entrySet())
+                && (filter.createdFrom() == null || !job.createdAt().isBefore(filter.createdFrom()))
+                && (filter.createdBefore() == null || job.createdAt().isBefore(filter.createdBefore()))
+                // No job has run.
+                && filter.error() == null
+                && filter.finishedFrom() == null
+                && filter.finishedBefore() == null;
+    }
+
+    /** Returns the jobs that match a filter, newest first. */
+    private List<JobInfo> matching(JobFilter filter) {
+        List<JobInfo> found = new ArrayList<>();
+        synchronized (recorded) {
+            recorded.stream().filter(job -> matches(filter, job)).forEach(found::add);
+        }
+        Collections.reverse(found);
+        return found;
     }
 
     // The calls that are recorded. The proxy finds them by their names and parameters.
@@ -82,15 +263,14 @@ public final class RecordedJobs {
 
         EnqueuedJob enqueueNamed(String name, @Nullable Object payload, JobOptions options) {
             Instant now = clock.instant().truncatedTo(ChronoUnit.MICROS);
-            Instant at = options.at();
             JobInfo job = new JobInfo(
-                    UUID.randomUUID(),
+                    ids.next(),
                     name,
                     JobStatus.PENDING,
                     payload == null ? "{}" : json.write(payload),
                     Optional.ofNullable(options.priority()).orElse(JobPriority.NORMAL.value()),
                     options.capability(),
-                    at != null ? at : options.delay() == null ? now : now.plus(options.delay()),
+                    due(options, now),
                     0,
                     options.maxAttempts(),
                     0,
@@ -112,8 +292,7 @@ public final class RecordedJobs {
                 names.computeIfAbsent(payload.getClass(), type -> ConcurrentHashMap.newKeySet())
                         .add(name);
             }
-            recorded.add(job);
-            return new EnqueuedJob(job.id(), true);
+            return record(job, options);
         }
 
         List<EnqueuedJob> enqueueAll(Collection<?> payloads) {
@@ -121,6 +300,10 @@ public final class RecordedJobs {
         }
 
         List<EnqueuedJob> enqueueAll(Collection<?> payloads, JobOptions options) {
+            if (options.uniqueKey() != null) {
+                throw new JobRejectedException("enqueueAll with the unique key '%s' would enqueue one job only"
+                        .formatted(options.uniqueKey()));
+            }
             return payloads.stream().map(payload -> enqueue(payload, options)).toList();
         }
 
@@ -131,14 +314,28 @@ public final class RecordedJobs {
         }
 
         Optional<JobInfo> find(UUID id) {
-            return recorded.stream().filter(job -> job.id().equals(id)).findFirst();
+            return matching(JobFilter.all().withIds(Set.of(id))).stream().findFirst();
         }
 
         List<JobInfo> list(JobFilter filter, int limit) {
-            return recorded.stream()
-                    .filter(job -> filter.name() == null || job.name().equals(filter.name()))
-                    .limit(limit)
-                    .toList();
+            return matching(filter).stream().limit(limit).toList();
+        }
+
+        JobCount count(JobFilter filter) {
+            return new JobCount(matching(filter).size(), true);
+        }
+
+        /** The cursor is the last job of the page: jobs may be enqueued between two pages. */
+        JobPage search(JobFilter filter, int limit, @Nullable String cursor) {
+            List<JobInfo> found = matching(filter);
+            List<JobInfo> rest = cursor == null
+                    ? found
+                    : found.stream()
+                            .filter(job -> job.id().compareTo(UUID.fromString(cursor)) < 0)
+                            .toList();
+            List<JobInfo> page = rest.stream().limit(limit).toList();
+            String next = page.size() < rest.size() ? page.get(page.size() - 1).id().toString() : null;
+            return new JobPage(page, page.size(), false, next);
         }
 
         Set<String> namesOf(Class<?> payload) {

@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.Test;
 
@@ -22,6 +23,9 @@ class AppProcessTests {
             Path file = Files.createTempDirectory("work").resolve("file");
             Files.writeString(file, "text");
             file.toFile().deleteOnExit();
+            System.out.println("arguments " + String.join(" ", args));
+            System.out.println("connects as " + System.getenv("SPRING_DATASOURCE_USERNAME") + " with "
+                    + System.getenv("SPRING_DATASOURCE_PASSWORD"));
             System.out.println("wrote <" + file + ">");
             new CountDownLatch(1).await();
         }
@@ -40,5 +44,41 @@ class AppProcessTests {
         }
         Path directory = file.getParent().getParent();
         assertThat(directory).as("temporary directory of the process").doesNotExist();
+    }
+
+    private static List<String> arguments(AppProcess process) {
+        String log = process.awaitLog(">", Duration.ofMinutes(1)).log();
+        return List.of(
+                log.substring(log.indexOf("arguments "), log.indexOf("connects")).split("\\s+"));
+    }
+
+    @Test
+    void credentials_are_not_on_the_command_line() {
+        try (TestDatabase database = PostgresServer.shared().createEmptyDatabase("process");
+                AppProcess process =
+                        AppProcess.of(Application.class).database(database).start()) {
+            assertThat(arguments(process)).noneMatch(argument -> argument.contains("spring.datasource"));
+            assertThat(process.log())
+                    .contains("connects as %s with %s".formatted(database.username(), database.password()));
+        }
+    }
+
+    @Test
+    void properties_of_the_test_have_precedence() {
+        try (TestDatabase database = PostgresServer.shared().createEmptyDatabase("process");
+                AppProcess process = AppProcess.of(Application.class)
+                        .database(database)
+                        .property("spring.datasource.username", "other")
+                        .property("server.address", "0.0.0.0")
+                        .start()) {
+            assertThat(arguments(process)).contains("--spring.datasource.username=other", "--server.address=0.0.0.0");
+        }
+    }
+
+    @Test
+    void only_this_machine_reaches_the_application() {
+        try (AppProcess process = AppProcess.of(Application.class).start()) {
+            assertThat(arguments(process)).contains("--server.address=127.0.0.1");
+        }
     }
 }

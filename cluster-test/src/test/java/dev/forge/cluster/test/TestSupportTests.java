@@ -3,6 +3,7 @@
 package dev.forge.cluster.test;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.forge.cluster.test.JobQueue.Claim;
 import java.util.List;
@@ -38,5 +39,22 @@ class TestSupportTests {
         Claim stale = new Claim(UUID.randomUUID(), id, "job", "{}", 1, 1);
         assertThat(queue.complete(stale)).isFalse();
         assertThat(queue.complete(one.get(0))).isTrue();
+    }
+
+    @Test
+    void messages_about_the_server_have_no_credentials() {
+        for (String url : List.of(
+                "postgres://ada:geheim@host/db",
+                "jdbc:mysql://host/db?user=ada&password=geheim",
+                "jdbc:postgresql://ada:geheim@host:port/db?password=geheim",
+                "geheim")) {
+            assertThatThrownBy(() -> new PostgresServer(PostgresServer.URL_VARIABLE, url, null, null))
+                    .isInstanceOf(IllegalArgumentException.class)
+                    .hasMessageContaining(PostgresServer.URL_VARIABLE)
+                    .hasMessageNotContaining("geheim");
+        }
+        assertThat(PostgresServer.masked(
+                        "jdbc:postgresql://host:1/db?sslmode=require&sslpassword=geheim&sslcert=/a"))
+                .isEqualTo("jdbc:postgresql://host:1/db?sslmode=require&sslpassword=***&sslcert=/a");
     }
 }

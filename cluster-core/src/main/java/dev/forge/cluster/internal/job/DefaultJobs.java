@@ -242,6 +242,11 @@ public final class DefaultJobs implements InspectableJobs {
         return Objects.requireNonNull(type.cast(json.read(payload, type)));
     }
 
+    @Override
+    public String write(@Nullable Object value) {
+        return json.write(value);
+    }
+
     private String nameOf(Object payload) {
         Class<?> type = payload.getClass();
         JobName declared = type.getAnnotation(JobName.class);

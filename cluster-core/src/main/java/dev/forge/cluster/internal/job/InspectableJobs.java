@@ -4,6 +4,7 @@ package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.job.Jobs;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /** {@link Jobs} whose payloads a test can read with the types of the application. */
 public interface InspectableJobs extends Jobs {
@@ -13,4 +14,7 @@ public interface InspectableJobs extends Jobs {
 
     /** Reads the JSON of a payload. */
     <T> T read(String json, Class<T> type);
+
+    /** Returns a value as the JSON that would be stored. */
+    String write(@Nullable Object value);
 }

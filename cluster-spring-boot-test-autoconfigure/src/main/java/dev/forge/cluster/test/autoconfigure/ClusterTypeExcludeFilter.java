@@ -10,7 +10,10 @@ import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobInterceptor;
 import dev.forge.cluster.job.JobListener;
 import dev.forge.cluster.workflow.ClusterWorkflow;
+import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Set;
 import org.springframework.boot.test.context.filter.annotation.StandardAnnotationCustomizableTypeExcludeFilter;
 import org.springframework.core.type.AnnotationMetadata;
@@ -37,8 +40,39 @@ final class ClusterTypeExcludeFilter extends StandardAnnotationCustomizableTypeE
 
     @Override
     protected boolean defaultInclude(MetadataReader reader, MetadataReaderFactory factory) throws IOException {
+        return hasHandlers(reader, factory) || super.defaultInclude(reader, factory);
+    }
+
+    /** Looks where the cluster finds the methods of a bean: in its class, its superclasses and its interfaces. */
+    private static boolean hasHandlers(MetadataReader reader, MetadataReaderFactory factory) throws IOException {
         AnnotationMetadata type = reader.getAnnotationMetadata();
-        return ANNOTATIONS.stream().anyMatch(annotation -> type.hasAnnotatedMethods(annotation.getName()))
-                || super.defaultInclude(reader, factory);
+        if (ANNOTATIONS.stream().anyMatch(annotation -> type.hasAnnotatedMethods(annotation.getName()))) {
+            return true;
+        }
+        for (String parent : parents(type)) {
+            if (!parent.startsWith("java.") && hasHandlers(parent, factory)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static boolean hasHandlers(String type, MetadataReaderFactory factory) throws IOException {
+        MetadataReader reader;
+        try {
+            reader = factory.getMetadataReader(type);
+        } catch (FileNotFoundException e) {
+            // An optional dependency that is absent; such a bean cannot be created.
+            return false;
+        }
+        return hasHandlers(reader, factory);
+    }
+
+    private static List<String> parents(AnnotationMetadata type) {
+        var parents = new ArrayList<>(List.of(type.getInterfaceNames()));
+        if (type.getSuperClassName() != null) {
+            parents.add(type.getSuperClassName());
+        }
+        return parents;
     }
 }

@@ -22,7 +22,6 @@ import dev.forge.cluster.test.RecordedJobs;
 import dev.forge.cluster.workflow.Workflows;
 import java.time.Clock;
 import org.springframework.beans.factory.ObjectProvider;
-import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Import;
@@ -30,8 +29,9 @@ import org.springframework.context.annotation.Import;
 /**
  * Provides the beans of the API in slices that have no cluster, such as {@code @WebMvcTest} and {@code @DataJpaTest}: {@link Jobs}
  * records what is enqueued, and the others reject calls.
+ *
+ * <p>Without an annotation that component scans look for: an application that scans this package must not get a recorder.
  */
-@AutoConfiguration
 @ConditionalOnMissingBean(NodeRuntime.class)
 @Import(PayloadCodecConfiguration.class)
 public final class RecordedClusterAutoConfiguration {
