@@ -80,7 +80,8 @@ class AssertionTests {
 
     @Test
     void too_many_jobs_fail_the_assertion() {
-        jdbc.sql("INSERT INTO forge_jobs (id, name, payload) SELECT gen_random_uuid(), 'ship', '{}' FROM generate_series(1, 10001)")
+        jdbc.sql(
+                        "INSERT INTO forge_jobs (id, name, payload) SELECT gen_random_uuid(), 'ship', '{}' FROM generate_series(1, 10001)")
                 .update();
         fails(() -> assertThat(jobs).enqueued(Ship.class), "More than 10000 jobs");
     }
@@ -88,8 +89,8 @@ class AssertionTests {
     @Test
     void delay_is_that_of_enqueueing() {
         JobRun first = cluster.perform(new Flaky(3));
-        Duration backoff = Duration.between(
-                first.job().createdAt(), first.nextAttempt().orElseThrow());
+        Duration backoff =
+                Duration.between(first.job().createdAt(), first.nextAttempt().orElseThrow());
         fails(
                 () -> assertThat(jobs).enqueued(Flaky.class).withDelay(backoff),
                 "found none",
@@ -165,7 +166,9 @@ class AssertionTests {
     void failure_in_bulk_is_seen() {
         JobRun first = cluster.perform(new InBulk("a"));
         assertThat(first).hasAttempts(1).hasFailed().hasMessageContaining("none of 1");
-        assertThat(cluster.retryUntilFinal(first.id())).hasStatus(JobStatus.FAILED).hasFailed();
+        assertThat(cluster.retryUntilFinal(first.id()))
+                .hasStatus(JobStatus.FAILED)
+                .hasFailed();
     }
 
     @Test

@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.JobTimeoutException;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterTestLifecycle;
 import dev.forge.cluster.test.ClusterTester;
@@ -29,6 +30,7 @@ import shop.Mailing.Flaky;
 import shop.Mailing.SendMail;
 import shop.Mailing.SendReminder;
 import shop.Mailing.Ship;
+import shop.UnusualHandlers.Endless;
 import shop.UnusualHandlers.Forgotten;
 
 @ClusterTest
@@ -141,6 +143,14 @@ class ClusterTestTests {
         jdbc.sql("LOCK TABLE orders IN EXCLUSIVE MODE").update();
         assertThatThrownBy(() -> cluster.perform(new Ship("ada")))
                 .hasMessageContainingAll("the test's own transaction holds", "INSERT INTO orders");
+    }
+
+    @Test
+    void attempt_that_takes_too_long_has_failed_with_its_timeout() {
+        assertThat(cluster.perform(new Endless("for ever")))
+                .hasFailed()
+                .isInstanceOf(JobTimeoutException.class)
+                .hasCauseInstanceOf(InterruptedException.class);
     }
 
     @Test

@@ -13,13 +13,19 @@ import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.job.UniquePolicy;
+import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.autoconfigure.RecordedClusterAutoConfiguration;
 import java.util.List;
 import java.util.UUID;
 import java.util.stream.IntStream;
 import javax.sql.DataSource;
+import org.junit.jupiter.api.Test;
+import org.springframework.beans.factory.annotation.Autowired;
 import org.springframework.beans.factory.config.BeanDefinition;
+import org.springframework.boot.data.jpa.test.autoconfigure.DataJpaTest;
+import org.springframework.boot.jdbc.test.autoconfigure.AutoConfigureTestDatabase;
 import org.springframework.context.annotation.ClassPathScanningCandidateComponentProvider;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
@@ -27,12 +33,6 @@ import org.springframework.transaction.annotation.Propagation;
 import org.springframework.transaction.annotation.Transactional;
 import org.springframework.transaction.support.TransactionTemplate;
 import shop.Mailing.SendMail;
-import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.test.ClusterPostgres;
-import org.junit.jupiter.api.Test;
-import org.springframework.beans.factory.annotation.Autowired;
-import org.springframework.boot.data.jpa.test.autoconfigure.DataJpaTest;
-import org.springframework.boot.jdbc.test.autoconfigure.AutoConfigureTestDatabase;
 import shop.Mailing.Ship;
 
 /** A slice with a database of its own: the cluster is not part of it, and {@code Jobs} records. */
@@ -56,7 +56,10 @@ class DataSliceTests {
         transaction.executeWithoutResult(status -> {
             jobs.enqueue(new SendMail("ada", "hello"));
             jobs.enqueue(new Ship("second"), unique);
-            assertThat(jobs).enqueued(Ship.class).withPayload(new Ship("second")).once();
+            assertThat(jobs)
+                    .enqueued(Ship.class)
+                    .withPayload(new Ship("second"))
+                    .once();
             status.setRollbackOnly();
         });
         assertThat(jobs).neverEnqueued(SendMail.class);

@@ -31,6 +31,13 @@ class UnusualHandlers {
         return "done";
     }
 
+    record Endless(String text) {}
+
+    @ClusterJob(timeout = "200ms", maxAttempts = 1)
+    void endless(Endless endless) throws InterruptedException {
+        TimeUnit.MINUTES.sleep(1);
+    }
+
     @ClusterJob(retention = "0s")
     String forget(Forgotten forgotten) {
         return forgotten.text;

@@ -54,6 +54,7 @@ class WorkflowTesterTests {
         assertThat(cluster.skipWait(run)).waitsForSignal("confirmed");
         assertThat(cluster.signal(run, "confirmed", null)).isCompleted().hasExecuted("reserve", "charge", "ship");
         assertThat(workflows.result(run, String.class)).contains("shipped to ada");
+        assertThat(cluster.workflow(run)).hasResult("shipped to ada");
     }
 
     @Test
@@ -62,6 +63,7 @@ class WorkflowTesterTests {
         cluster.skipWait(run);
         assertThat(cluster.skipWait(run)).hasStatus(WorkflowStatus.COMPENSATED).hasCompensated("charge", "reserve");
         assertThat(checkout.calls).containsExactly("reserve", "charge", "refund", "release");
+        assertThat(cluster.workflow(run)).hasErrorContaining("not confirmed");
     }
 
     @Test

@@ -44,9 +44,8 @@ public final class AppProcess implements AutoCloseable {
             HttpClient.newBuilder().connectTimeout(REQUEST_TIMEOUT).build();
 
     /** Options for a process that lives for seconds: optimisation would not pay off. Later options override them. */
-    private static final List<String> QUICK_TO_START = List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC");
-
     private final Process process;
+
     private final Path directory;
     private final Thread killer;
 
@@ -81,6 +80,9 @@ public final class AppProcess implements AutoCloseable {
             property("server.port", "0");
             // Only this machine may reach an application that is being tested.
             property("server.address", "127.0.0.1");
+            // The port is read from the log of the web server, also where the configuration of tests is quiet.
+            List.of("tomcat", "jetty", "reactor.netty")
+                    .forEach(server -> property("logging.level.org.springframework.boot." + server, "info"));
         }
 
         /** Sets an application property on the command line. */
@@ -129,7 +131,6 @@ public final class AppProcess implements AutoCloseable {
             Path directory = newDirectory();
             var command = new ArrayList<>(prefix);
             command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-            command.addAll(QUICK_TO_START);
             command.add("-Djava.io.tmpdir=" + directory);
             command.addAll(jvmOptions);
             command.add("-cp");
@@ -187,7 +188,10 @@ public final class AppProcess implements AutoCloseable {
 
     /** Waits until {@code /actuator/health/readiness} returns 200. */
     public AppProcess awaitReady(Duration patience) {
-        await("readiness", patience, () -> PORT.matcher(log()).find() && readinessStatus() == 200);
+        await(
+                "readiness (a line 'started on port' in its log, and status 200 of /actuator/health/readiness)",
+                patience,
+                () -> PORT.matcher(log()).find() && readinessStatus() == 200);
         return this;
     }
 

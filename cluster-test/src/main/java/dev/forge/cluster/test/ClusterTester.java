@@ -215,7 +215,7 @@ public final class ClusterTester {
 
     /** Returns a run of a workflow as it is now, for {@link ClusterAssertions}. */
     public WorkflowRun workflow(UUID run) {
-        return new WorkflowRun(requireRun(run), driver.steps().executedIn(run));
+        return new WorkflowRun(requireRun(run), driver.steps().executedIn(run), tested().jobs());
     }
 
     private WorkflowInfo requireRun(UUID run) {

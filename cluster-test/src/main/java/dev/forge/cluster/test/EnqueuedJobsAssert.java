@@ -32,11 +32,7 @@ public final class EnqueuedJobsAssert<T> {
     private final List<JobInfo> undecided;
 
     EnqueuedJobsAssert(
-            StoredJobs stored,
-            Class<T> payload,
-            String description,
-            List<JobInfo> found,
-            List<JobInfo> undecided) {
+            StoredJobs stored, Class<T> payload, String description, List<JobInfo> found, List<JobInfo> undecided) {
         this.stored = stored;
         this.payload = payload;
         this.description = description;
@@ -46,16 +42,20 @@ public final class EnqueuedJobsAssert<T> {
 
     /** Keeps jobs whose payload meets a condition. */
     public EnqueuedJobsAssert<T> withPayload(Predicate<? super T> condition) {
-        return narrowed("whose payload meets the condition", job -> stored.whole(job)
-                .filter(whole -> condition.test(stored.payload(whole, payload)))
-                .isPresent());
+        return narrowed(
+                "whose payload meets the condition",
+                job -> stored.whole(job)
+                        .filter(whole -> condition.test(stored.payload(whole, payload)))
+                        .isPresent());
     }
 
     /** Keeps jobs with that payload. */
     public EnqueuedJobsAssert<T> withPayload(T expected) {
-        return narrowed("with payload " + expected, job -> stored.whole(job)
-                .filter(whole -> expected.equals(stored.payload(whole, payload)))
-                .isPresent());
+        return narrowed(
+                "with payload " + expected,
+                job -> stored.whole(job)
+                        .filter(whole -> expected.equals(stored.payload(whole, payload)))
+                        .isPresent());
     }
 
     /**

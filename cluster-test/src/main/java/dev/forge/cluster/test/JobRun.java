@@ -6,14 +6,10 @@ import dev.forge.cluster.internal.job.InspectableJobs;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
-import java.math.BigDecimal;
 import java.time.Instant;
 import java.util.List;
-import java.util.Map;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.UUID;
-import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /** One attempt of a job, and the job as it is after it. */
@@ -78,25 +74,7 @@ public final class JobRun {
 
     /** Returns whether the result is equal to that JSON. */
     boolean hasResult(String json) {
-        return equal(tree(job.result()), tree(json));
-    }
-
-    private @Nullable Object tree(@Nullable String json) {
-        return json == null || json.equals("null") ? null : jobs.read(json, Object.class);
-    }
-
-    private static boolean equal(@Nullable Object one, @Nullable Object other) {
-        if (one instanceof Number a && other instanceof Number b) {
-            return new BigDecimal(a.toString()).compareTo(new BigDecimal(b.toString())) == 0;
-        }
-        if (one instanceof List<?> a && other instanceof List<?> b) {
-            return a.size() == b.size() && IntStream.range(0, a.size()).allMatch(i -> equal(a.get(i), b.get(i)));
-        }
-        if (one instanceof Map<?, ?> a && other instanceof Map<?, ?> b) {
-            return a.keySet().equals(b.keySet())
-                    && a.keySet().stream().allMatch(key -> equal(a.get(key), b.get(key)));
-        }
-        return Objects.equals(one, other);
+        return JsonResults.equal(jobs, job.result(), json);
     }
 
     /** Returns the result of the job. */
@@ -111,7 +89,8 @@ public final class JobRun {
 
     @Override
     public String toString() {
-        String error = failure != null ? failure.toString() : job.status() == JobStatus.COMPLETED ? null : job.lastError();
+        String error =
+                failure != null ? failure.toString() : job.status() == JobStatus.COMPLETED ? null : job.lastError();
         return "%s (%s): %s after %d attempts%s"
                 .formatted(job.name(), job.id(), job.status(), job.attempts(), error == null ? "" : ", " + error);
     }

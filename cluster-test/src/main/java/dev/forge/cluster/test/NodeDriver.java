@@ -5,6 +5,7 @@ package dev.forge.cluster.test;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.JobTimeoutException;
 import dev.forge.cluster.test.ClusterTester.Mode;
 import java.time.Duration;
 import java.time.Instant;
@@ -385,7 +386,18 @@ final class NodeDriver {
         JobInfo info = tested().jobs()
                 .find(job)
                 .orElseThrow(() -> new IllegalStateException("Job %s has been deleted by the test".formatted(job)));
-        return new JobRun(info, attempts.takeFailure(job), tested().jobs());
+        return new JobRun(info, failure(info), tested().jobs());
+    }
+
+    /** Returns what the handler threw. One that was interrupted at its timeout has failed because of that. */
+    private @Nullable Throwable failure(JobInfo job) {
+        Throwable thrown = attempts.takeFailure(job.id());
+        String recorded = job.lastError();
+        String timeout = JobTimeoutException.class.getName() + ": ";
+        return thrown != null && recorded != null && recorded.startsWith(timeout)
+                ? new JobTimeoutException(
+                        recorded.lines().findFirst().orElse("").substring(timeout.length()), thrown)
+                : thrown;
     }
 
     // Crashes -----------------------------------------------------------------------------------------------

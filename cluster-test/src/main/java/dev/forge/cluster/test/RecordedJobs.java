@@ -102,8 +102,7 @@ public final class RecordedJobs {
 
     private @Nullable JobInfo withKeyOf(JobInfo job) {
         return recorded.stream()
-                .filter(other ->
-                        other.name().equals(job.name()) && Objects.equals(other.uniqueKey(), job.uniqueKey()))
+                .filter(other -> other.name().equals(job.name()) && Objects.equals(other.uniqueKey(), job.uniqueKey()))
                 .findFirst()
                 .orElse(null);
     }
@@ -334,7 +333,8 @@ public final class RecordedJobs {
                             .filter(job -> job.id().compareTo(UUID.fromString(cursor)) < 0)
                             .toList();
             List<JobInfo> page = rest.stream().limit(limit).toList();
-            String next = page.size() < rest.size() ? page.get(page.size() - 1).id().toString() : null;
+            String next =
+                    page.size() < rest.size() ? page.get(page.size() - 1).id().toString() : null;
             return new JobPage(page, page.size(), false, next);
         }
 

@@ -2,20 +2,34 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test;
 
+import dev.forge.cluster.internal.job.InspectableJobs;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.util.List;
 import java.util.UUID;
+import org.jspecify.annotations.Nullable;
 
 /** A run of a workflow at one time, and what it has executed in this test. */
 public final class WorkflowRun {
 
     private final WorkflowInfo info;
     private final List<StepFaults.Executed> executed;
+    private final InspectableJobs codec;
 
-    WorkflowRun(WorkflowInfo info, List<StepFaults.Executed> executed) {
+    WorkflowRun(WorkflowInfo info, List<StepFaults.Executed> executed, InspectableJobs codec) {
         this.info = info;
         this.executed = executed;
+        this.codec = codec;
+    }
+
+    /** Returns the JSON of a value, as it would be stored. */
+    String json(@Nullable Object value) {
+        return codec.write(value);
+    }
+
+    /** Returns whether the result is equal to that JSON. */
+    boolean hasResult(String json) {
+        return JsonResults.equal(codec, info.result(), json);
     }
 
     /** Returns the id of the run. */
@@ -51,7 +65,7 @@ public final class WorkflowRun {
 
     @Override
     public String toString() {
-        return "Run %s of workflow %s@%s, %s%s%s, recorded calls: %s"
+        return "Run %s of workflow %s@%s, %s%s%s%s, recorded calls: %s"
                 .formatted(
                         info.id(),
                         info.name(),
@@ -59,6 +73,7 @@ public final class WorkflowRun {
                         info.status(),
                         info.awaits() == null ? "" : ", waits for signal '%s'".formatted(info.awaits()),
                         info.wakeAt() == null ? "" : ", continues at " + info.wakeAt(),
+                        info.lastError() == null ? "" : ", error: " + info.lastError(),
                         info.steps().stream()
                                 .map(step -> "%s '%s' (%s)".formatted(step.kind(), step.name(), step.status()))
                                 .toList());

@@ -8,6 +8,7 @@ import java.time.Instant;
 import java.util.List;
 import java.util.Objects;
 import org.assertj.core.api.AbstractAssert;
+import org.jspecify.annotations.Nullable;
 
 /** Assertions about a run of a workflow. */
 public final class WorkflowRunAssert extends AbstractAssert<WorkflowRunAssert, WorkflowRun> {
@@ -28,6 +29,28 @@ public final class WorkflowRunAssert extends AbstractAssert<WorkflowRunAssert, W
     /** Asserts that the method has returned. */
     public WorkflowRunAssert isCompleted() {
         return hasStatus(WorkflowStatus.COMPLETED);
+    }
+
+    /** Asserts that the method has returned that result: the JSON that was stored must be that of the given value. */
+    public WorkflowRunAssert hasResult(@Nullable Object result) {
+        isCompleted();
+        String expected = actual.json(result);
+        if (!actual.hasResult(expected)) {
+            failWithMessage(
+                    "Expected result %s (JSON %s), but found JSON %s: %s",
+                    result, expected, actual.info().result(), actual);
+        }
+        return this;
+    }
+
+    /** Asserts that the last error of the run contains a text, whatever its status is. */
+    public WorkflowRunAssert hasErrorContaining(String text) {
+        isNotNull();
+        String error = actual.info().lastError();
+        if (error == null || !error.contains(text)) {
+            failWithMessage("Expected an error with '%s', but found: %s", text, actual);
+        }
+        return this;
     }
 
     /** Asserts which steps have completed, in the order of the method; waits, jobs and values are not counted. */

@@ -48,8 +48,8 @@ class AppProcessTests {
 
     private static List<String> arguments(AppProcess process) {
         String log = process.awaitLog(">", Duration.ofMinutes(1)).log();
-        return List.of(
-                log.substring(log.indexOf("arguments "), log.indexOf("connects")).split("\\s+"));
+        return List.of(log.substring(log.indexOf("arguments "), log.indexOf("connects"))
+                .split("\\s+"));
     }
 
     @Test

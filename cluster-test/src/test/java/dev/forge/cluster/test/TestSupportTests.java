@@ -53,8 +53,7 @@ class TestSupportTests {
                     .hasMessageContaining(PostgresServer.URL_VARIABLE)
                     .hasMessageNotContaining("geheim");
         }
-        assertThat(PostgresServer.masked(
-                        "jdbc:postgresql://host:1/db?sslmode=require&sslpassword=geheim&sslcert=/a"))
+        assertThat(PostgresServer.masked("jdbc:postgresql://host:1/db?sslmode=require&sslpassword=geheim&sslcert=/a"))
                 .isEqualTo("jdbc:postgresql://host:1/db?sslmode=require&sslpassword=***&sslcert=/a");
     }
 }
