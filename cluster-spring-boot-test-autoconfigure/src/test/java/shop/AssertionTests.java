@@ -201,7 +201,7 @@ class AssertionTests {
         UUID run = workflows.start("checkout", new Checkout.Order("ada"));
         cluster.runAllDue();
         cluster.skipWait(run);
-        cluster.signal(run, "confirmed");
+        cluster.signal(run, "confirmed", null);
         cluster.runAllDue();
         cluster.auditor().allRunsCompleted();
     }

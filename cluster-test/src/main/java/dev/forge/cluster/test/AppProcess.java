@@ -43,9 +43,7 @@ public final class AppProcess implements AutoCloseable {
     private static final HttpClient HTTP =
             HttpClient.newBuilder().connectTimeout(REQUEST_TIMEOUT).build();
 
-    /** Options for a process that lives for seconds: optimisation would not pay off. Later options override them. */
     private final Process process;
-
     private final Path directory;
     private final Thread killer;
 
@@ -72,6 +70,7 @@ public final class AppProcess implements AutoCloseable {
         private final Map<String, String> environment = new LinkedHashMap<>();
         private final List<String> prefix = new ArrayList<>();
         private final List<String> classes = new ArrayList<>();
+        // A process of a test lives for seconds: optimisation would not pay off.
         private final List<String> jvmOptions = new ArrayList<>(
                 List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Dspring.main.banner-mode=off"));
 

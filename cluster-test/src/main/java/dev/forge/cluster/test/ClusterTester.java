@@ -126,14 +126,14 @@ public final class ClusterTester {
     /** Enqueues a job with options and runs its first attempt at once. */
     public JobRun perform(Object payload, JobOptions options) {
         driver.requireDriven("perform");
-        return run(driver.outsideOfTransaction(() -> tested().jobs().enqueue(payload, options))
+        return run(driver.besideTransaction(() -> tested().jobs().enqueue(payload, options))
                 .id());
     }
 
     /** Enqueues a job by its name and runs its first attempt at once. */
     public JobRun performNamed(String name, @Nullable Object payload) {
         driver.requireDriven("performNamed");
-        return run(driver.outsideOfTransaction(() -> tested().jobs().enqueueNamed(name, payload))
+        return run(driver.besideTransaction(() -> tested().jobs().enqueueNamed(name, payload))
                 .id());
     }
 

@@ -121,7 +121,7 @@ final class NodeDriver {
             throw new IllegalStateException(
                     "ClusterTester.%s: called by a handler, which the test itself runs at present".formatted(call));
         }
-        return outsideOfTransaction(() -> exclusively(action));
+        return besideTransaction(() -> exclusively(action));
     }
 
     /** Runs an action while nobody else steps the node. */
@@ -139,11 +139,18 @@ final class NodeDriver {
         return Thread.currentThread().getName().startsWith("forge-job-");
     }
 
+    /** Runs an action that does not take part in the test's own transaction. */
+    static <T> T outsideOfTransaction(Callable<T> action) {
+        return TransactionSynchronizationManager.isSynchronizationActive()
+                ? onNewThread(action, () -> {})
+                : call(action);
+    }
+
     /**
      * A job must be committed before it can run, whatever the test's own transaction does; and that would keep the connections that
      * the node uses on its thread.
      */
-    <T> T outsideOfTransaction(Callable<T> action) {
+    <T> T besideTransaction(Callable<T> action) {
         return TransactionSynchronizationManager.isSynchronizationActive() ? onNewThread(action) : call(action);
     }
 
@@ -162,6 +169,11 @@ final class NodeDriver {
 
     private <T> T onNewThread(Callable<T> action) {
         Integer session = ownSession();
+        return onNewThread(action, () -> requireNotBlockedBy(session));
+    }
+
+    /** @param look called now and then while the action runs */
+    private static <T> T onNewThread(Callable<T> action, Runnable look) {
         var task = new FutureTask<>(action);
         var thread = new Thread(task, "forge-test");
         thread.setDaemon(true);
@@ -171,7 +183,7 @@ final class NodeDriver {
                 try {
                     return task.get(LOOK.toMillis(), TimeUnit.MILLISECONDS);
                 } catch (TimeoutException e) {
-                    requireNotBlockedBy(session);
+                    look.run();
                 }
             }
             throw new IllegalStateException("The call has not returned for %s".formatted(PATIENCE));

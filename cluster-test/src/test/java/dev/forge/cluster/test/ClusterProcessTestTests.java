@@ -71,9 +71,9 @@ class ClusterProcessTestTests {
             System.out.println("greeting <" + properties.get("greeting") + ">");
             while (true) {
                 try (Connection connection = DriverManager.getConnection(
-                        properties.get("spring.datasource.url"),
-                        properties.get("spring.datasource.username"),
-                        properties.get("spring.datasource.password"))) {
+                        System.getenv("SPRING_DATASOURCE_URL"),
+                        System.getenv("SPRING_DATASOURCE_USERNAME"),
+                        System.getenv("SPRING_DATASOURCE_PASSWORD"))) {
                     write(connection);
                 } catch (SQLException e) {
                     System.out.println(e);

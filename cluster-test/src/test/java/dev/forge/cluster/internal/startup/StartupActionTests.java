@@ -46,8 +46,6 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -416,15 +414,10 @@ class StartupActionTests {
     static final class Owner {
 
         public static void main(String[] arguments) {
-            Map<String, String> given = Stream.of(arguments)
-                    .map(argument -> argument.substring(2))
-                    .collect(Collectors.toMap(
-                            argument -> argument.substring(0, argument.indexOf('=')),
-                            argument -> argument.substring(argument.indexOf('=') + 1)));
             var source = new DriverManagerDataSource(
-                    given.get("spring.datasource.url"),
-                    given.get("spring.datasource.username"),
-                    given.get("spring.datasource.password"));
+                    System.getenv("SPRING_DATASOURCE_URL"),
+                    System.getenv("SPRING_DATASOURCE_USERNAME"),
+                    System.getenv("SPRING_DATASOURCE_PASSWORD"));
             Schema schema = Schema.open(source, SchemaMode.VALIDATE, "public");
             var scheduler = new ThreadPoolTaskScheduler();
             scheduler.setPoolSize(3);
