@@ -52,27 +52,3 @@ class Results {
         throw new IllegalArgumentException("none of " + jobs.size());
     }
 }
-
-/** Handlers that beans inherit. */
-abstract class Inherited {
-
-    record Import(String file) {}
-
-    @ClusterJob(name = "import")
-    void run(Import file) {}
-}
-
-/** A handler that beans inherit from an interface. */
-interface Exporting {
-
-    record Export(String file) {}
-
-    @ClusterJob(name = "export-file")
-    default void run(Export file) {}
-}
-
-@Component
-class Importer extends Inherited {}
-
-@Component
-class Exporter implements Exporting {}
