@@ -47,8 +47,11 @@ class AssertionTests {
     @Autowired
     private JdbcClient jdbc;
 
-    private static void fails(ThrowingCallable assertion, String... messages) {
-        assertThatThrownBy(assertion).isInstanceOf(AssertionError.class).hasMessageContainingAll(messages);
+    private static void fails(ThrowingCallable assertion, String... parts) {
+        assertThatThrownBy(assertion)
+                .isInstanceOf(AssertionError.class)
+                .satisfies(
+                        e -> assertThat(parts).allSatisfy(part -> assertThat(e).hasMessageContaining(part)));
     }
 
     // Enqueued jobs -----------------------------------------------------------------------------------------
