@@ -11,6 +11,7 @@ val publishedJars = setOf(
 val moduleNames = mapOf(
     "cluster-core" to "dev.forge.cluster",
     "cluster-test" to "dev.forge.cluster.test",
+    "cluster-core-tests" to "dev.forge.cluster.core.tests",
     "cluster-spring-boot-autoconfigure" to "dev.forge.cluster.autoconfigure",
     "cluster-spring-boot-test-autoconfigure" to "dev.forge.cluster.test.autoconfigure",
     "cluster-spring-boot-starter" to "dev.forge.cluster.starter",

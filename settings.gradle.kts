@@ -9,7 +9,7 @@ pluginManagement {
 
 rootProject.name = "cluster"
 include(
-    "cluster-bom", "cluster-core", "cluster-test", "cluster-spring-boot-autoconfigure",
+    "cluster-bom", "cluster-core", "cluster-test", "cluster-core-tests", "cluster-spring-boot-autoconfigure",
     "cluster-spring-boot-test-autoconfigure", "cluster-spring-boot-starter",
     "cluster-dashboard", "sample-app", "cluster-benchmarks")
 

@@ -15,9 +15,6 @@ dependencies {
     compileOnly(libs.checker.qual)
     testCompileOnly(libs.checker.qual)
     testImplementation("org.junit.jupiter:junit-jupiter")
-    testImplementation("org.springframework:spring-orm")
-    testImplementation("org.hibernate.orm:hibernate-core")
-    // Tests use the Jackson that flyway-core brings.
     testImplementation("org.junit.platform:junit-platform-testkit")
     testImplementation("org.awaitility:awaitility")
     testImplementation("ch.qos.logback:logback-classic")

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test;
 
-import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
 
 import java.io.IOException;
 import java.net.InetAddress;
@@ -13,6 +13,7 @@ import java.net.Socket;
 import java.net.SocketException;
 import java.net.SocketTimeoutException;
 import java.time.Duration;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -95,9 +96,9 @@ class TcpProxyTests {
         Socket socket = connect();
         proxy.cut();
         socket.close();
-        await().during(Duration.ofMillis(300)).until(() -> proxy.connections() == 1);
+        await().atMost(1, TimeUnit.MINUTES).during(Duration.ofMillis(300)).until(() -> proxy.connections() == 1);
         proxy.heal();
-        await().until(() -> proxy.connections() == 0);
+        await().atMost(1, TimeUnit.MINUTES).until(() -> proxy.connections() == 0);
     }
 
     @Test
@@ -107,7 +108,7 @@ class TcpProxyTests {
             assertThatExceptionOfType(SocketException.class)
                     .isThrownBy(() -> socket.getInputStream().read());
         }
-        await().until(() -> proxy.connections() == 0);
+        await().atMost(1, TimeUnit.MINUTES).until(() -> proxy.connections() == 0);
         connect().close();
     }
 

@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test;
 
-import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.awaitility.Awaitility.await;
 
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
@@ -75,9 +76,9 @@ class TestDatabaseTests {
         try (Connection one = database.dataSource().getConnection();
                 Connection two = database.dataSource().getConnection()) {
             assertThat(process(one)).isNotEqualTo(process(two));
-            await().until(() -> database.sessions().size() == 2);
+            await().atMost(1, TimeUnit.MINUTES).until(() -> database.sessions().size() == 2);
         }
-        await().until(() -> database.sessions().isEmpty());
+        await().atMost(1, TimeUnit.MINUTES).until(() -> database.sessions().isEmpty());
     }
 
     @Test
