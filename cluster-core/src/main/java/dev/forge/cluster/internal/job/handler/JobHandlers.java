@@ -189,7 +189,7 @@ public final class JobHandlers {
                 .collect(Collectors.toCollection(TreeSet::new));
     }
 
-    /** Returns the handlers of the class, else of the nearest superclass, else of the most specific interinterfaces. */
+    /** Returns the handlers of the class, else of the nearest superclass, else of the most specific interfaces. */
     private List<JobHandler> candidates(Class<?> payload) {
         for (Class<?> type = payload; type != null && type != Object.class; type = type.getSuperclass()) {
             List<JobHandler> own = accepting(type, payload);
