@@ -22,6 +22,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
@@ -210,7 +212,9 @@ class WorkflowExportReplayTests {
 
     @Test
     void runs_that_wait_are_compatible() {
-        flows.work = jobs -> jobs.on("job", context -> Thread.sleep(600_000));
+        var ended = new CountDownLatch(1);
+        flows.work = jobs -> jobs.on(
+                "job", context -> assertThat(ended.await(5, TimeUnit.MINUTES)).isTrue());
         flows.on("signal", wf -> wf.awaitSignal("never", String.class, Duration.ofDays(1)));
         flows.on("job", wf -> wf.job("job", null, String.class));
         flows.on("child", wf -> wf.child("signal", null, String.class));
@@ -233,6 +237,7 @@ class WorkflowExportReplayTests {
                     .as(name)
                     .isEmpty();
         }
+        ended.countDown();
     }
 
     @Test

@@ -14,6 +14,7 @@ import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.state.DefaultClusterStateStore;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.TestWorkflows;
+import dev.forge.cluster.internal.workflow.store.WorkflowSettings;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
@@ -493,22 +494,23 @@ class BoundsTests {
 
     @Test
     void unconsumed_signals_are_limited_in_number_and_size() {
+        flows.limits = new WorkflowSettings.Limits(new WorkflowSettings.SignalLimits(100, 3_500_000), 32 << 20);
         flows.on("order", wf -> wf.awaitSignal("go", String.class));
         TestWorkflows.Member one = flows.start("one");
         UUID run = one.workflows().start("order", null);
         one.await(run, WorkflowStatus.WAITING);
-        for (int i = 0; i < 1_000; i++) {
+        for (int i = 0; i < 100; i++) {
             assertThat(one.workflows().signal(run, "noise", null)).isTrue();
         }
         assertThatExceptionOfType(WorkflowRejectedException.class)
                 .isThrownBy(() -> one.workflows().signal(run, "noise", null))
-                .withMessageContainingAll(run.toString(), "1000", "forge.cluster.workflow.max-pending-signals");
+                .withMessageContainingAll(run.toString(), "forge.cluster.workflow.max-pending-signals (100)");
         assertThat(one.workflows().signal(run, "go", "awaited")).isTrue();
         assertThat(one.ended(run).result()).isEqualTo("\"awaited\"");
         UUID other = one.workflows().start("order", null);
         one.await(other, WorkflowStatus.WAITING);
         String large = "x".repeat(1_000_000);
-        for (int i = 0; i < 16; i++) {
+        for (int i = 0; i < 3; i++) {
             assertThat(one.workflows().signal(other, "noise", large)).isTrue();
         }
         assertThatExceptionOfType(WorkflowRejectedException.class)
@@ -533,8 +535,9 @@ class BoundsTests {
     @Test
     void run_whose_recorded_results_outgrow_the_limit_fails_with_a_reason() {
         String large = "x".repeat(1_000_000);
+        flows.limits = new WorkflowSettings.Limits(WorkflowSettings.Limits.DEFAULTS.signals(), 4_500_000);
         flows.on("order", wf -> {
-            for (int i = 0; i < 40; i++) {
+            for (int i = 0; i < 6; i++) {
                 wf.step("step " + i, String.class, () -> large);
             }
             return null;
@@ -543,6 +546,6 @@ class BoundsTests {
         WorkflowInfo failed = one.ended(one.workflows().start("order", null));
         assertThat(failed.status()).isEqualTo(WorkflowStatus.FAILED);
         assertThat(failed.lastError()).contains("forge.cluster.workflow.max-history-size");
-        assertThat(failed.steps()).hasSizeBetween(30, 35);
+        assertThat(failed.steps()).hasSizeBetween(4, 5);
     }
 }

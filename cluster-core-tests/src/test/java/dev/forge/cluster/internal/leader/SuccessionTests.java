@@ -19,6 +19,7 @@ import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
 import java.time.OffsetDateTime;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -125,7 +126,7 @@ class SuccessionTests {
                 // The two nodes must never lead at the same time.
                 boolean before = two.leadership().isLeader(SCHEDULER);
                 assertThat(before && one.leadership().isLeader(SCHEDULER)).isFalse();
-                Thread.onSpinWait();
+                LockSupport.parkNanos(100_000);
             }
             assertThat(one.leadership().isLeader(SCHEDULER)).isFalse();
             assertThat(two.leadership().term(SCHEDULER).orElseThrow()).isGreaterThan(term);

@@ -30,6 +30,7 @@ public final class TestWorkflows {
     public int attempts = 3;
     Duration completed = Duration.ofDays(1);
     public DataSource source;
+    public WorkflowSettings.Limits limits = WorkflowSettings.Limits.DEFAULTS;
     public Consumer<TestJobs> work = jobs -> {};
 
     public TestWorkflows(TestCluster cluster) {
@@ -112,7 +113,7 @@ public final class TestWorkflows {
                         0,
                         new WorkflowSettings.Retention(completed, completed),
                         new WorkflowSettings.StrandedCheck(Duration.ofMillis(200), false),
-                        WorkflowSettings.Limits.DEFAULTS));
+                        limits));
         member.node().register(engine);
         handlers.forEach(engine::add);
         cluster.members().add(member);

@@ -30,6 +30,7 @@ import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -388,7 +389,7 @@ class EndpointJsonTests {
         @ClusterDaemon
         void feed(DaemonContext context) throws InterruptedException {
             context.note("fed");
-            new CountDownLatch(1).await();
+            context.awaitStop(Duration.ofMinutes(1));
         }
 
         @ClusterDaemon(maxRestarts = 0)
