@@ -229,15 +229,15 @@ class JobEnqueueTests extends JobFixture {
         List<UUID> ids =
                 member
                         .jobs()
-                        .enqueueAll(IntStream.range(0, 2_500)
+                        .enqueueAll(IntStream.range(0, 1_200)
                                 .mapToObj(i -> new Order("a", i))
                                 .toList())
                         .stream()
                         .map(EnqueuedJob::id)
                         .toList();
-        assertThat(ids).hasSize(2_500).doesNotHaveDuplicates().isSorted();
+        assertThat(ids).hasSize(1_200).doesNotHaveDuplicates().isSorted();
         // Slow, because each job needs its own claim.
-        await().atMost(Duration.ofMinutes(5)).until(() -> seen.size() == 2_500);
+        await().atMost(Duration.ofMinutes(5)).until(() -> seen.size() == 1_200);
         assertThat(seen).doesNotHaveDuplicates();
         assertThat(member.jobs().enqueueAll(List.of())).isEmpty();
     }
@@ -293,7 +293,7 @@ class JobEnqueueTests extends JobFixture {
 
     @Test
     void snapshot_that_keeps_dead_entries_delays_no_job() throws Exception {
-        int finished = 50_000;
+        int finished = 20_000;
         jdbc.sql("""
                 INSERT INTO forge_jobs (id, name, scheduled_at)
                 SELECT gen_random_uuid(), 'job', now() - interval '1 hour' + n * interval '1 ms' FROM generate_series(1, ?) AS n

@@ -288,7 +288,7 @@ class JobGroupTests extends JobFixture {
             return null;
         });
         database.jdbc()
-                .sql("INSERT INTO forge_jobs (id, name) SELECT gen_random_uuid(), 'job' FROM generate_series(1, 2000)")
+                .sql("INSERT INTO forge_jobs (id, name) SELECT gen_random_uuid(), 'job' FROM generate_series(1, 500)")
                 .update();
         Member one = cluster.start("one", work, UnaryOperator.identity());
         cluster.start("two", work, UnaryOperator.identity());

@@ -290,7 +290,7 @@ class JobWindowTests extends JobFixture {
         Collections.reverse(reversed);
         var threads = Executors.newFixedThreadPool(2);
         try {
-            for (int round = 0; round < 10; round++) {
+            for (int round = 0; round < 4; round++) {
                 int n = round;
                 Function<Order, JobOptions> options = order -> n % 2 == 0
                         ? JobOptions.defaults().withUniqueKey(n + order.item()).withUniqueFor(Duration.ofHours(1))
@@ -314,18 +314,18 @@ class JobWindowTests extends JobFixture {
     void bulk_call_larger_than_a_batch_is_all_or_nothing_and_keeps_its_order() {
         DefaultJobs jobs = start();
         jobs.pause("order");
-        List<Order> orders = IntStream.range(0, 2_500)
-                .mapToObj(i -> new Order("o", 2_500 - i))
+        List<Order> orders = IntStream.range(0, 1_500)
+                .mapToObj(i -> new Order("o", 1_500 - i))
                 .toList();
         List<EnqueuedJob> result = jobs.enqueueAll(
                 orders,
                 order -> JobOptions.defaults()
                         .withUniqueKey(order.quantity(), UniquePolicy.REPLACE)
                         .withUniqueFor(Duration.ofHours(1)));
-        assertThat(result).hasSize(2_500).allMatch(EnqueuedJob::created);
-        for (int i : new int[] {0, 999, 1_000, 2_499}) {
-            assertThat(jobs.find(result.get(i).id()).orElseThrow().uniqueKey()).isEqualTo("" + (2_500 - i));
+        assertThat(result).hasSize(1_500).allMatch(EnqueuedJob::created);
+        for (int i : new int[] {0, 999, 1_000, 1_499}) {
+            assertThat(jobs.find(result.get(i).id()).orElseThrow().uniqueKey()).isEqualTo("" + (1_500 - i));
         }
-        assertThat(count("forge_job_windows")).isEqualTo(2_500);
+        assertThat(count("forge_job_windows")).isEqualTo(1_500);
     }
 }

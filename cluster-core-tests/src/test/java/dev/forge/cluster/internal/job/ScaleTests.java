@@ -82,7 +82,7 @@ class ScaleTests {
 
     @Test
     void sixteen_fenced_writers_delay_neither_renewals_nor_elections() {
-        handOverUnderLoad(5);
+        handOverUnderLoad(2);
     }
 
     @Test

@@ -23,7 +23,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 class JobDependencyStoreTests extends JobStoreFixture {
 
-    private static final int WAITING = 20_000;
+    private static final int WAITING = 6_000;
+    private static final int PREDECESSORS = 60;
 
     private final JobDependencyStore dependencies;
 
@@ -127,20 +128,21 @@ class JobDependencyStoreTests extends JobStoreFixture {
         assertThat(dependencies.next(null, 2)).isEqualTo(some.subList(1, 3));
     }
 
-    /** Makes as many jobs wait as one statement decides about, each for 200 jobs of which only one is active: the one in that place. */
+    /** Makes as many jobs wait as one statement decides about, each for {@link #PREDECESSORS} jobs of which only one is active: the one in that place. */
     private List<UUID> waitingForEach(int active) {
         jdbc.sql("""
                 WITH first AS (
                     INSERT INTO forge_jobs (id, name, status, finished_at)
                     SELECT ('01900000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'first',
                            CASE n WHEN :active THEN 'running' ELSE 'completed' END, CASE WHEN n <> :active THEN now() END
-                    FROM generate_series(1, 200) n RETURNING id),
+                    FROM generate_series(1, :predecessors) n RETURNING id),
                 second AS (
                     INSERT INTO forge_jobs (id, name, waits_for)
                     SELECT n.id, 'second', n.id FROM (SELECT gen_random_uuid() AS id FROM generate_series(1, :jobs)) n RETURNING id)
                 INSERT INTO forge_job_dependencies (job_id, after_id, anyway) SELECT s.id, f.id, false FROM second s, first f
                 """)
                 .param("active", active)
+                .param("predecessors", PREDECESSORS)
                 .param("jobs", JobDependencyStore.MOST_JOBS)
                 .update();
         return dependencies.next(null, JobDependencyStore.MOST_JOBS);
@@ -149,7 +151,7 @@ class JobDependencyStoreTests extends JobStoreFixture {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void decision_about_jobs_that_wait_for_many_reads_and_deletes_a_limited_number_of_rows(boolean statistics) {
-        List<UUID> waiting = waitingForEach(200);
+        List<UUID> waiting = waitingForEach(PREDECESSORS);
         if (statistics) {
             jdbc.sql("ANALYZE forge_jobs, forge_job_dependencies").update();
         }
@@ -172,8 +174,8 @@ class JobDependencyStoreTests extends JobStoreFixture {
 
     @Test
     void failed_job_among_many_cancels_those_that_wait_for_it_while_others_are_active() {
-        List<UUID> waiting = waitingForEach(200);
-        UUID failed = UUID.fromString("01900000-0000-7000-8000-000000000100");
+        List<UUID> waiting = waitingForEach(PREDECESSORS);
+        UUID failed = UUID.fromString("01900000-0000-7000-8000-000000000030");
         jdbc.sql("UPDATE forge_jobs SET status = 'failed' WHERE id = ?")
                 .param(failed)
                 .update();
@@ -205,7 +207,7 @@ class JobDependencyStoreTests extends JobStoreFixture {
     @Test
     void job_with_more_dependencies_than_a_statement_reads_is_decided_about() {
         List<UUID> waiting = waitingForEach(0);
-        Decision decision = dependencies.decide(candidates(waiting, false), 150);
+        Decision decision = dependencies.decide(candidates(waiting, false), PREDECESSORS - 10);
         assertThat(decision.examined()).isEqualTo(1);
         assertThat(decision.jobs()).extracting(Decided::id).containsExactly(waiting.get(0));
     }

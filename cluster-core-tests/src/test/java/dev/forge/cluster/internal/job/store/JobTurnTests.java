@@ -214,13 +214,13 @@ class JobTurnTests extends JobStoreFixture {
 
     @Test
     void concurrent_claims_never_exceed_the_limit() {
-        groups(600, "'g' || n % 3");
+        groups(300, "'g' || n % 3");
         limits.declare("job", JobLimits.none().withGroupConcurrency(2), false);
 
         List<CompletableFuture<Integer>> workers = IntStream.range(0, 4)
                 .mapToObj(worker -> CompletableFuture.supplyAsync(this::claimAndComplete))
                 .toList();
-        assertThat(workers.stream().mapToInt(CompletableFuture::join).sum()).isEqualTo(600);
+        assertThat(workers.stream().mapToInt(CompletableFuture::join).sum()).isEqualTo(300);
         assertThat(mostAtATime()).isEqualTo(2);
     }
 

@@ -119,7 +119,7 @@ class WorkerClaimTests extends WorkerFixture {
             }
         });
         first.set(member.jobs().enqueueNamed("job", null).id());
-        jdbc.sql("INSERT INTO forge_jobs (id, name) SELECT gen_random_uuid(), 'job' FROM generate_series(1, 1000)")
+        jdbc.sql("INSERT INTO forge_jobs (id, name) SELECT gen_random_uuid(), 'job' FROM generate_series(1, 400)")
                 .update();
         Worker worker = worker(
                 member, List.of(new Lane.Selection(lane("open"), () -> List.of("job"), List.of(""), () -> true)));
@@ -131,7 +131,7 @@ class WorkerClaimTests extends WorkerFixture {
             locking.setAutoCommit(false);
             execute(locking, "SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(first));
             worker.begin();
-            await().until(() -> others.get() > 500);
+            await().until(() -> others.get() > 200);
             locking.rollback();
             until(ran);
         } finally {
