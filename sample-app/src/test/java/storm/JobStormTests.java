@@ -197,7 +197,7 @@ class JobStormTests {
 
     @Test
     void every_transactional_job_has_one_effect_and_every_plain_one_at_least_one() {
-        survives(1_000, 80, Duration.ofMinutes(10));
+        survives(400, 80, Duration.ofMinutes(10));
     }
 
     @Test
@@ -286,7 +286,7 @@ class JobStormTests {
     }
 
     private void kill(int rounds) {
-        startAll(3, patient("forge.cluster.sweep.interval=10s"));
+        startAll(rounds > 1 ? 3 : 2, patient("forge.cluster.sweep.interval=10s"));
         var times = new ArrayList<Long>();
         for (int round = 0; round < rounds; round++) {
             UUID id = database.jdbc()
