@@ -236,6 +236,7 @@ class DashboardBrowserTests extends DashboardPages {
     @Test
     void change_without_the_token_is_refused() {
         UUID job = pending();
+        open("");
         assertThat(browser.runAsync("""
                         const done = arguments[arguments.length - 1];
                         fetch('api/v1/jobs', { method: 'POST', headers: { 'Content-Type': 'application/json' },
@@ -269,7 +270,7 @@ class DashboardBrowserTests extends DashboardPages {
     @Test
     void ended_session_is_shown() {
         open("?page=nodes");
-        browser.deleteCookies();
+        endSession();
         browser.await(
                 "document.querySelector('#banner') && document.querySelector('#banner').innerText.includes('session has ended')");
         assertThat(text()).contains("Heartbeat");
