@@ -34,7 +34,7 @@ import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.ConfigurableApplicationContext;
 
-/** Checks the sample in separate processes. */
+/** Checks several nodes of the sample, and what only a process of its own shows. */
 @ClusterPostgres(migrated = false)
 class SampleProcessTests {
 

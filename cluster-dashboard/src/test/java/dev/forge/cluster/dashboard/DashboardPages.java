@@ -85,6 +85,8 @@ abstract class DashboardPages {
         if (!"ada".equals(user)) {
             logIn("ada");
         }
+        // No page of another test: it would go on polling, and a test must open its own.
+        browser.open("about:blank");
         browser.console();
     }
 
