@@ -23,6 +23,8 @@ import org.springframework.security.config.Customizer;
 import org.springframework.security.config.annotation.web.builders.HttpSecurity;
 import org.springframework.security.core.userdetails.User;
 import org.springframework.security.core.userdetails.UserDetailsService;
+import org.springframework.security.crypto.bcrypt.BCryptPasswordEncoder;
+import org.springframework.security.crypto.password.PasswordEncoder;
 import org.springframework.security.provisioning.InMemoryUserDetailsManager;
 import org.springframework.security.web.SecurityFilterChain;
 
@@ -132,16 +134,20 @@ class DashboardTestApplication {
                 .build();
     }
 
+    /** The cheapest one: with the usual one, each request would spend most of its time on its password. */
     @Bean
-    UserDetailsService users() {
-        var users = new InMemoryUserDetailsManager(
-                User.withUsername("ada").password("{noop}pw").roles("ADMIN").build(),
-                User.withUsername("olga").password("{noop}pw").roles("OPERATOR").build(),
-                User.withUsername("vic").password("{noop}pw").roles("VIEWER").build(),
-                User.withUsername(MARKUP).password("{noop}pw").roles("ADMIN").build(),
-                User.withUsername("sam").password("{noop}pw").roles("USER").build());
-        // Not the manager itself: Spring Security would have it store a bcrypt hash, and each request would spend most
-        // of its time on it.
-        return name -> users.loadUserByUsername(name);
+    PasswordEncoder passwordEncoder() {
+        return new BCryptPasswordEncoder(4);
+    }
+
+    @Bean
+    UserDetailsService users(PasswordEncoder passwordEncoder) {
+        String password = passwordEncoder.encode("pw");
+        return new InMemoryUserDetailsManager(
+                User.withUsername("ada").password(password).roles("ADMIN").build(),
+                User.withUsername("olga").password(password).roles("OPERATOR").build(),
+                User.withUsername("vic").password(password).roles("VIEWER").build(),
+                User.withUsername(MARKUP).password(password).roles("ADMIN").build(),
+                User.withUsername("sam").password(password).roles("USER").build());
     }
 }

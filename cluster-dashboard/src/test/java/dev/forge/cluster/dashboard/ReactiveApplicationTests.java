@@ -38,6 +38,8 @@ import org.springframework.security.config.web.server.ServerHttpSecurity;
 import org.springframework.security.core.userdetails.MapReactiveUserDetailsService;
 import org.springframework.security.core.userdetails.ReactiveUserDetailsService;
 import org.springframework.security.core.userdetails.User;
+import org.springframework.security.crypto.bcrypt.BCryptPasswordEncoder;
+import org.springframework.security.crypto.password.PasswordEncoder;
 import org.springframework.security.web.server.SecurityWebFilterChain;
 import org.springframework.test.annotation.DirtiesContext;
 import tools.jackson.databind.JsonNode;
@@ -81,17 +83,19 @@ class ReactiveApplicationTests {
                     .build();
         }
 
+        /** The cheapest one: each request hashes its password. */
         @Bean
-        ReactiveUserDetailsService users() {
-            var users = new MapReactiveUserDetailsService(
-                    User.withUsername("ada").password("{noop}pw").roles("ADMIN").build(),
-                    User.withUsername("vic")
-                            .password("{noop}pw")
-                            .roles("VIEWER")
-                            .build(),
-                    User.withUsername("sam").password("{noop}pw").roles("USER").build());
-            // Not the object itself, which would store bcrypt hashes.
-            return name -> users.findByUsername(name);
+        PasswordEncoder passwordEncoder() {
+            return new BCryptPasswordEncoder(4);
+        }
+
+        @Bean
+        ReactiveUserDetailsService users(PasswordEncoder passwordEncoder) {
+            String password = passwordEncoder.encode("pw");
+            return new MapReactiveUserDetailsService(
+                    User.withUsername("ada").password(password).roles("ADMIN").build(),
+                    User.withUsername("vic").password(password).roles("VIEWER").build(),
+                    User.withUsername("sam").password(password).roles("USER").build());
         }
     }
 

@@ -33,6 +33,8 @@ import org.springframework.security.config.Customizer;
 import org.springframework.security.config.annotation.web.builders.HttpSecurity;
 import org.springframework.security.core.userdetails.User;
 import org.springframework.security.core.userdetails.UserDetailsService;
+import org.springframework.security.crypto.bcrypt.BCryptPasswordEncoder;
+import org.springframework.security.crypto.password.PasswordEncoder;
 import org.springframework.security.provisioning.InMemoryUserDetailsManager;
 import org.springframework.security.web.SecurityFilterChain;
 import org.springframework.test.annotation.DirtiesContext;
@@ -83,26 +85,30 @@ class WebSecurityTests {
                     .build();
         }
 
+        /** The cheapest one: each request hashes its password. */
         @Bean
-        UserDetailsService users() {
+        PasswordEncoder passwordEncoder() {
+            return new BCryptPasswordEncoder(4);
+        }
+
+        @Bean
+        UserDetailsService users(PasswordEncoder passwordEncoder) {
+            String password = passwordEncoder.encode("pw");
             return new InMemoryUserDetailsManager(
                     User.withUsername("machine")
-                            .password("{noop}pw")
+                            .password(password)
                             .roles("SUBMITTER")
                             .build(),
                     User.withUsername("other")
-                            .password("{noop}pw")
+                            .password(password)
                             .roles("SUBMITTER")
                             .build(),
                     // A user of this name is not the anonymous client.
                     User.withUsername("anonymous")
-                            .password("{noop}pw")
+                            .password(password)
                             .roles("SUBMITTER")
                             .build(),
-                    User.withUsername("guest")
-                            .password("{noop}pw")
-                            .roles("USER")
-                            .build());
+                    User.withUsername("guest").password(password).roles("USER").build());
         }
     }
 
