@@ -10,7 +10,6 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.PostgresServer;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
-import faults.WrongClock;
 import java.net.URI;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -21,6 +20,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import survival.WrongClock;
 
 /** Measures how the cluster reacts when nodes are killed, frozen and stopped. */
 @ClusterPostgres(migrated = false)

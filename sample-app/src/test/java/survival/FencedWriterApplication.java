@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package faults;
+package survival;
 
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.LeadershipLostException;
