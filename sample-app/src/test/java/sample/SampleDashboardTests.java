@@ -124,7 +124,8 @@ class SampleDashboardTests {
     }
 
     private static String text() {
-        return driver.findElement(By.tagName("body")).getText();
+        // Much cheaper than getText(), which computes the visibility of each element.
+        return String.valueOf(driver.executeScript("return document.body.innerText"));
     }
 
     private static void awaitText(String... parts) {
