@@ -104,6 +104,7 @@ class ElectionTests {
         String held = """
                 SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted
                 AND (classid::bigint << 32) | objid::bigint = ?
+                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
                 """;
         assertThat(jdbc.sql(held).param(0x464F52470001L).query(Long.class).single())
                 .isOne();

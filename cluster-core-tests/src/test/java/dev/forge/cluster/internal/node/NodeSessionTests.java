@@ -193,10 +193,10 @@ class NodeSessionTests {
                     throw new IllegalStateException(e);
                 }
             });
-            await().until(() -> jdbc.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
-                            .query(Long.class)
-                            .single()
-                    == 1);
+            await().until(() -> jdbc.sql("""
+                            SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                            """).query(Long.class).single() == 1);
             session.forEach(this::terminate);
             queued.get(60, TimeUnit.SECONDS);
             // The node may not have noticed yet that its session has ended.

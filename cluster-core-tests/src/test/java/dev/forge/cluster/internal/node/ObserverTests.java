@@ -170,10 +170,10 @@ class ObserverTests {
     }
 
     private void awaitFreeLock() {
-        await().until(() -> jdbc.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 456")
-                        .query(Long.class)
-                        .single()
-                == 0);
+        await().until(() -> jdbc.sql("""
+                        SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 456
+                        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                        """).query(Long.class).single() == 0);
     }
 
     @Test
@@ -204,6 +204,7 @@ class ObserverTests {
             await().until(() -> jdbc.sql("""
                             SELECT a.state_change < clock_timestamp() - interval '7 seconds' FROM pg_stat_activity a
                             JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'advisory' AND l.objid = 456
+                            WHERE a.datname = current_database()
                             """).query(Boolean.class).single());
             for (int second = 0; second < 7; second++) {
                 pass(Duration.ofSeconds(1));

@@ -253,10 +253,10 @@ class WorkflowFamilyTests {
             statement.execute("SELECT FROM forge_workflow_runs WHERE id = '%s' FOR UPDATE".formatted(parent));
             go.countDown();
             // The parent has found no active child, and is about to start one.
-            await().until(() -> jdbc.sql("SELECT count(*) FROM pg_locks WHERE NOT granted")
-                            .query(Long.class)
-                            .single()
-                    > 0);
+            await().until(() -> jdbc.sql("""
+                            SELECT count(*) FROM pg_stat_activity
+                            WHERE datname = current_database() AND wait_event_type = 'Lock'
+                            """).query(Long.class).single() > 0);
             assertThat(one.workflows().retry(child)).isTrue();
             other.rollback();
         }

@@ -106,10 +106,10 @@ class WorkerLockedRowTests extends WorkerFixture {
             other.setAutoCommit(false);
             statement.execute("SELECT FROM forge_jobs WHERE id = '%s' FOR UPDATE".formatted(id));
             go.countDown();
-            await().until(() -> jdbc.sql("SELECT count(*) FROM pg_locks WHERE NOT granted")
-                            .query(Long.class)
-                            .single()
-                    > 0);
+            await().until(() -> jdbc.sql("""
+                            SELECT count(*) FROM pg_stat_activity
+                            WHERE datname = current_database() AND wait_event_type = 'Lock'
+                            """).query(Long.class).single() > 0);
             // Neither the slot nor the connection is occupied.
             await().until(() -> member.engine().lanes().get("default").get("jobs") == 0);
         }
