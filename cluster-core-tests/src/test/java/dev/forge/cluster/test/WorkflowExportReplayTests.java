@@ -230,14 +230,17 @@ class WorkflowExportReplayTests {
                         step -> step.withBackoff(Duration.ofMinutes(5))));
         Member one = flows.start("one");
         UUID batch = one.member().jobs().batch(JobBatchOptions.named("open")).id();
-        for (String name : List.of("signal", "job", "child", "batch", "retry")) {
-            UUID run = one.workflows().start(name, name.equals("batch") ? batch : null);
-            one.await(run, WorkflowStatus.WAITING);
-            assertThat(differences(one, one.workflows().export(run).orElseThrow()))
-                    .as(name)
-                    .isEmpty();
+        try {
+            for (String name : List.of("signal", "job", "child", "batch", "retry")) {
+                UUID run = one.workflows().start(name, name.equals("batch") ? batch : null);
+                one.await(run, WorkflowStatus.WAITING);
+                assertThat(differences(one, one.workflows().export(run).orElseThrow()))
+                        .as(name)
+                        .isEmpty();
+            }
+        } finally {
+            ended.countDown();
         }
-        ended.countDown();
     }
 
     @Test
