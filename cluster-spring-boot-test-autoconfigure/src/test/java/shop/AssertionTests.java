@@ -90,6 +90,16 @@ class AssertionTests {
     }
 
     @Test
+    void names_are_asserted_and_misspelt_ones_are_no_proof() {
+        assertThat(jobs).neverEnqueuedNamed("ship");
+        fails(() -> assertThat(jobs).neverEnqueuedNamed("shipp"), "Unknown job 'shipp'", "ship");
+        ship(1);
+        assertThat(jobs).enqueuedNamed("ship").once();
+        fails(() -> assertThat(jobs).neverEnqueuedNamed("ship"), "Expected no job ship", "c0");
+        fails(() -> assertThat(jobs).enqueuedNamed("shipp"), "found none");
+    }
+
+    @Test
     void delay_is_that_of_enqueueing() {
         JobRun first = cluster.perform(new Flaky(3));
         Duration backoff =

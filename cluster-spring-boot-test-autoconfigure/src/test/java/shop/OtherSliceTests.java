@@ -33,6 +33,17 @@ class OtherSliceTests {
     }
 
     @Test
+    void name_is_no_proof_without_handlers() {
+        jobs.enqueueNamed("parcel", new Ship("ada"));
+        assertThat(jobs).neverEnqueuedNamed("ship");
+        assertThatThrownBy(() -> assertThat(jobs).neverEnqueuedNamed("parcel")).hasMessageContaining("found");
+        jobs.enqueue(new Ship("eve"));
+        assertThatThrownBy(() -> assertThat(jobs).neverEnqueuedNamed("ship"))
+                .isInstanceOf(AssertionError.class)
+                .hasMessageContainingAll("shop.Mailing$Ship", "class of the payload");
+    }
+
+    @Test
     void other_beans_say_what_to_do(@Autowired ClusterLocks locks) {
         assertThatThrownBy(() -> locks.tryLock("stock")).hasMessageContaining("Use @ClusterTest");
     }

@@ -5,6 +5,7 @@ package dev.forge.cluster.test;
 import dev.forge.cluster.internal.job.InspectableJobs;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.UnknownJobException;
 import java.util.List;
 import java.util.Set;
 import org.assertj.core.api.AbstractAssert;
@@ -40,9 +41,18 @@ public final class JobsAssert extends AbstractAssert<JobsAssert, Jobs> {
         return neverEnqueued(payload.getSimpleName(), namesOf(payload));
     }
 
-    /** Asserts that no job of that name was enqueued. */
+    /**
+     * Asserts that no job of that name was enqueued. Fails for a name that no handler has, because a misspelt name would prove
+     * nothing. Use {@link #neverEnqueued(Class)} if only another application has the handler, and in tests without a cluster.
+     */
     public JobsAssert neverEnqueuedNamed(String name) {
-        return neverEnqueued(name, Set.of(name));
+        neverEnqueued(name, Set.of(name));
+        try {
+            inspectable().requireKnown(name);
+        } catch (UnknownJobException e) {
+            failWithMessage("%s", e.getMessage());
+        }
+        return this;
     }
 
     private JobsAssert neverEnqueued(String what, Set<String> names) {

@@ -19,6 +19,7 @@ import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.job.UniquePolicy;
+import dev.forge.cluster.job.UnknownJobException;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -342,6 +343,21 @@ public final class RecordedJobs {
             Set<String> all = new TreeSet<>(names.getOrDefault(payload, Set.of()));
             all.add(nameOf(payload));
             return all;
+        }
+
+        /** Rejects any name after jobs whose names only their handlers would tell: one of them may have it. */
+        void requireKnown(String name) {
+            Set<String> unnamed = new TreeSet<>();
+            matching(JobFilter.all()).forEach(job -> unnamed.add(job.name()));
+            unnamed.retainAll(names.keySet().stream()
+                    .filter(payload -> payload.getAnnotation(JobName.class) == null)
+                    .map(Class::getName)
+                    .toList());
+            if (!unnamed.isEmpty()) {
+                throw new UnknownJobException(
+                        "Whether '%s' is the name of jobs with payloads %s is not known: this test has no handlers. Assert with the class of the payload."
+                                .formatted(name, unnamed));
+            }
         }
 
         <T> T read(String text, Class<T> type) {

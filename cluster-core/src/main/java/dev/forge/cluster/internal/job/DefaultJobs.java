@@ -238,6 +238,11 @@ public final class DefaultJobs implements InspectableJobs {
     }
 
     @Override
+    public void requireKnown(String name) {
+        names.requireKnown(name);
+    }
+
+    @Override
     public <T> T read(String payload, Class<T> type) {
         return Objects.requireNonNull(type.cast(json.read(payload, type)));
     }
@@ -495,7 +500,7 @@ public final class DefaultJobs implements InspectableJobs {
         node.requireMayMutate();
         NewJobFactory.requireStorable("job name", name);
         handlers.requireComplete("Jobs.pause");
-        names.requirePausable(name);
+        names.requireKnown(name);
         return audited.record(new Operation("name.pause", name), () -> keeping.pause(name));
     }
 

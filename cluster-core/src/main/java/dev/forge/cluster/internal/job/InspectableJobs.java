@@ -12,6 +12,13 @@ public interface InspectableJobs extends Jobs {
     /** Returns the names under which jobs with payloads of that class may have been enqueued. */
     Set<String> namesOf(Class<?> payload);
 
+    /**
+     * Rejects a name whose jobs cannot be found by it.
+     *
+     * @throws dev.forge.cluster.job.UnknownJobException no node has ever registered a handler of that name, and no job has it
+     */
+    void requireKnown(String name);
+
     /** Reads the JSON of a payload. */
     <T> T read(String json, Class<T> type);
 

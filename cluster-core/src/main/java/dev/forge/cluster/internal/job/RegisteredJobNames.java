@@ -119,8 +119,8 @@ final class RegisteredJobNames {
         }
     }
 
-    /** Rejects names that cannot be paused: unlike {@link #requireRegistered}, allows names of jobs that were enqueued with SQL. */
-    void requirePausable(String name) {
+    /** Rejects names that no job can have: unlike {@link #requireRegistered}, allows names of jobs that were enqueued with SQL. */
+    void requireKnown(String name) {
         if (handlers.ofLeader().containsKey(name) || handlers.ownerOf(name).isPresent()) {
             return;
         }
