@@ -93,6 +93,9 @@ class AssertionTests {
     void names_are_asserted_and_misspelt_ones_are_no_proof() {
         assertThat(jobs).neverEnqueuedNamed("ship");
         fails(() -> assertThat(jobs).neverEnqueuedNamed("shipp"), "Unknown job 'shipp'", "ship");
+        assertThat(jobs).neverEnqueuedNamed("workflow:checkout@1");
+        fails(() -> assertThat(jobs).neverEnqueuedNamed("workflow:chekout@1"), "'workflow:chekout@1'");
+        fails(() -> assertThat(jobs).neverEnqueuedNamed("daemon:feed"), "'daemon:feed'");
         ship(1);
         assertThat(jobs).enqueuedNamed("ship").once();
         fails(() -> assertThat(jobs).neverEnqueuedNamed("ship"), "Expected no job ship", "c0");

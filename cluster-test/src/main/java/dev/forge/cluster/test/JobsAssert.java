@@ -4,8 +4,8 @@ package dev.forge.cluster.test;
 
 import dev.forge.cluster.internal.job.InspectableJobs;
 import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.job.UnknownJobException;
 import java.util.List;
 import java.util.Set;
 import org.assertj.core.api.AbstractAssert;
@@ -49,7 +49,7 @@ public final class JobsAssert extends AbstractAssert<JobsAssert, Jobs> {
         neverEnqueued(name, Set.of(name));
         try {
             inspectable().requireKnown(name);
-        } catch (UnknownJobException e) {
+        } catch (JobRejectedException e) {
             failWithMessage("%s", e.getMessage());
         }
         return this;

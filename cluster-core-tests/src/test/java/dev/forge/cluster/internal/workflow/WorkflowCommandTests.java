@@ -10,8 +10,10 @@ import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
+import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.UnknownJobException;
 import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -87,6 +89,23 @@ class WorkflowCommandTests {
     }
 
     // Versions
+
+    @Test
+    void runs_of_a_workflow_are_paused_by_the_name_of_their_jobs_and_misspelt_names_are_rejected() {
+        flows.on("deploy", "1", wf -> "done");
+        Member carrier = flows.start("carrier");
+        Member other = new TestWorkflows(cluster).start("other");
+        assertThat(other.member().jobs().pause("workflow:deploy@1")).isTrue();
+        UUID run = carrier.workflows().start("deploy", null);
+        assertThat(carrier.member().jobs().explain(run).reason()).isEqualTo(JobExplanation.Reason.PAUSED);
+        for (String misspelt : List.of("workflow:deploi@1", "workflow:deploy@2", "workflow:deploy")) {
+            assertThatExceptionOfType(UnknownJobException.class)
+                    .isThrownBy(() -> other.member().jobs().pause(misspelt))
+                    .withMessageContaining("'" + misspelt + "'");
+        }
+        assertThat(other.member().jobs().resume("workflow:deploy@1")).isTrue();
+        carrier.ended(run);
+    }
 
     @Test
     void old_node_stays_ready_when_a_new_node_starts_runs_of_a_version_that_it_lacks() {

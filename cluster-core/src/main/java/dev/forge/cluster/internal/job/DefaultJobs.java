@@ -498,7 +498,6 @@ public final class DefaultJobs implements InspectableJobs {
     public boolean pause(String name) {
         Arguments.required("Jobs.pause", "name", name);
         node.requireMayMutate();
-        NewJobFactory.requireStorable("job name", name);
         handlers.requireComplete("Jobs.pause");
         names.requireKnown(name);
         return audited.record(new Operation("name.pause", name), () -> keeping.pause(name));

@@ -13,9 +13,9 @@ public interface InspectableJobs extends Jobs {
     Set<String> namesOf(Class<?> payload);
 
     /**
-     * Rejects a name whose jobs cannot be found by it.
+     * Rejects a name of which it is not known whether jobs can have it.
      *
-     * @throws dev.forge.cluster.job.UnknownJobException no node has ever registered a handler of that name, and no job has it
+     * @throws dev.forge.cluster.job.JobRejectedException no handler and no job has that name, or no job may have it
      */
     void requireKnown(String name);
 

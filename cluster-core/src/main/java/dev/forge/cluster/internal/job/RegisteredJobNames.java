@@ -119,12 +119,15 @@ final class RegisteredJobNames {
         }
     }
 
-    /** Rejects names that no job can have: unlike {@link #requireRegistered}, allows names of jobs that were enqueued with SQL. */
+    /**
+     * Rejects names for which no node has ever registered a handler. Unlike {@link #requireRegistered}, allows names of jobs that only
+     * the cluster enqueues, and of jobs that were enqueued with SQL and have not ended.
+     */
     void requireKnown(String name) {
-        if (handlers.ofLeader().containsKey(name) || handlers.ownerOf(name).isPresent()) {
-            return;
+        NewJobFactory.requireStorable("job name", name);
+        if (!handlers.ofLeader().containsKey(name) && handlers.ownerOf(name).isEmpty()) {
+            requireAllowed(name);
         }
-        requireAllowed(name);
         if (handlers.named(name) == null && !reports.knows(name)) {
             throw unknown(name);
         }
