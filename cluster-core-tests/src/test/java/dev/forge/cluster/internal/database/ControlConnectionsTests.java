@@ -53,6 +53,22 @@ class ControlConnectionsTests {
     }
 
     @Test
+    void statements_are_not_compiled_unless_a_transaction_pooler_prevents_the_setting() {
+        database.jdbc()
+                .sql("ALTER DATABASE %s SET jit = on".formatted(database.name()))
+                .update();
+        assertThat(jdbc.sql("SHOW jit").query(String.class).single()).isEqualTo("off");
+        try (var pooled =
+                new ControlConnections(database.newSessions(), Pooler.TRANSACTION, 1, Duration.ofMillis(50))) {
+            assertThat(JdbcClient.create(pooled)
+                            .sql("SHOW jit")
+                            .query(String.class)
+                            .single())
+                    .isEqualTo("on");
+        }
+    }
+
+    @Test
     void pool_opens_no_more_connections_than_its_size_and_rejects_a_further_caller() throws Exception {
         try (Connection one = control.getConnection();
                 Connection two = control.getConnection()) {
