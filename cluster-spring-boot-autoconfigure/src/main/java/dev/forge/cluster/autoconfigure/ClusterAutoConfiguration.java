@@ -69,7 +69,7 @@ public final class ClusterAutoConfiguration {
 
     @Bean
     ClusterDatabase clusterDatabase(ConfigurableListableBeanFactory beans, ClusterProperties properties) {
-        return ClusterDatabase.of(beans, properties.directConnection());
+        return ClusterDatabase.of(beans, properties.directConnection(), properties.foreignTransactions());
     }
 
     @Bean

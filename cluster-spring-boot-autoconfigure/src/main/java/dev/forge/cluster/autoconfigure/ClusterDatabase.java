@@ -7,9 +7,9 @@ import com.zaxxer.hikari.HikariDataSource;
 import com.zaxxer.hikari.HikariPoolMXBean;
 import dev.forge.cluster.ClusterDataSource;
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.ForeignTransactions;
 import dev.forge.cluster.autoconfigure.properties.DirectConnectionProperties;
-import java.sql.Connection;
-import java.sql.SQLException;
+import dev.forge.cluster.internal.database.ApplicationDataSource;
 import java.util.List;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
@@ -22,8 +22,6 @@ import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.beans.factory.support.AbstractBeanDefinition;
 import org.springframework.boot.jdbc.DataSourceUnwrapper;
-import org.springframework.core.InfrastructureProxy;
-import org.springframework.jdbc.datasource.DelegatingDataSource;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.annotation.TransactionManagementConfigurer;
 import org.springframework.util.ClassUtils;
@@ -48,10 +46,13 @@ public final class ClusterDatabase {
     }
 
     /** @throws ClusterStartupException if there is no data source, or several and none is marked */
-    static ClusterDatabase of(ConfigurableListableBeanFactory beans, DirectConnectionProperties settings) {
+    static ClusterDatabase of(
+            ConfigurableListableBeanFactory beans,
+            DirectConnectionProperties settings,
+            ForeignTransactions foreignTransactions) {
         DataSource source =
                 TransactionManagerSelector.transactional(beans.getBean(selectBean(beans), DataSource.class));
-        var application = new AutoCommittingDataSource(source);
+        var application = new ApplicationDataSource(source, foreignTransactions);
         return new ClusterDatabase(
                 application,
                 new DirectDataSource(source, settings),
@@ -132,36 +133,6 @@ public final class ClusterDatabase {
         return !beans.containsBeanDefinition(name)
                 || !(beans.getMergedBeanDefinition(name) instanceof AbstractBeanDefinition definition)
                 || (definition.isAutowireCandidate() && definition.isDefaultCandidate());
-    }
-
-    /**
-     * Commits each statement outside of a transaction by itself. A pool may be configured with auto-commit off (as recommended for
-     * Hibernate), and would roll such a statement back when the connection is returned. Transactions know this data source as the one
-     * it wraps, so that statements inside of the application's transaction join it.
-     */
-    private static final class AutoCommittingDataSource extends DelegatingDataSource implements InfrastructureProxy {
-
-        private final DataSource application;
-
-        AutoCommittingDataSource(DataSource application) {
-            super(application);
-            this.application = application;
-        }
-
-        @Override
-        public Object getWrappedObject() {
-            return application;
-        }
-
-        @Override
-        public Connection getConnection() throws SQLException {
-            Connection connection = super.getConnection();
-            if (!connection.getAutoCommit()) {
-                // The pool resets it when the connection is returned.
-                connection.setAutoCommit(true);
-            }
-            return connection;
-        }
     }
 
     /** A class of its own, because HikariCP may be absent. */

@@ -7,6 +7,7 @@ import static dev.forge.cluster.autoconfigure.PatientAwaits.awaitOften;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
+import dev.forge.cluster.ForeignTransactions;
 import dev.forge.cluster.autoconfigure.properties.DirectConnectionProperties;
 import dev.forge.cluster.internal.database.PromptSocketFactory;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -36,7 +37,7 @@ class DirectConnectionTests {
     private static DataSource direct(String url, String username, String password) {
         var beans = new DefaultListableBeanFactory();
         beans.registerSingleton("application", new DriverManagerDataSource(url, username, password));
-        return ClusterDatabase.of(beans, new DirectConnectionProperties(null, null, null))
+        return ClusterDatabase.of(beans, new DirectConnectionProperties(null, null, null), ForeignTransactions.WARN)
                 .direct();
     }
 

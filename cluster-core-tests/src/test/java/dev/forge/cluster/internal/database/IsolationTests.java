@@ -135,7 +135,7 @@ class IsolationTests {
     void key_that_is_taken_meanwhile_causes_no_error() {
         var jobs = new JobStore(schema, database.dataSource());
         NewJob other = job();
-        jobs.transaction().executeWithoutResult(status -> {
+        new CallerTransaction(database.dataSource()).inOne(() -> {
             jobs.insertUnique(job(), "first", UniquePolicy.KEEP);
             // Another data source, because that of the transaction would return its connection.
             JdbcClient.create(new DriverManagerDataSource(database.url(), database.username(), database.password()))

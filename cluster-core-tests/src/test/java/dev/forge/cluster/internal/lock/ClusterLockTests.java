@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.internal.TableReads;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.leader.Leadership;
@@ -218,8 +219,11 @@ class ClusterLockTests {
     void lock_that_many_threads_try_at_once_is_given_to_one() throws Exception {
         Member one = cluster.start("one", s -> s);
         // On connections without a limit or timeouts: eight callers wait for these, and the machine may pause.
-        var locks =
-                new DefaultClusterLocks(one.node(), new LockStore(cluster.schema, database.dataSource()), one.keeper());
+        var locks = new DefaultClusterLocks(
+                one.node(),
+                new LockStore(cluster.schema, database.dataSource()),
+                one.keeper(),
+                new CallerTransaction(database.dataSource()));
         var threads = Executors.newFixedThreadPool(8);
         try {
             for (int round = 0; round < 20; round++) {

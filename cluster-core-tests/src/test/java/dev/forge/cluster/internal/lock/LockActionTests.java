@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.lock.ClusterLock;
@@ -73,7 +74,11 @@ class LockActionTests {
     /** Returns locks on connections without a limit or timeouts: many callers wait for these, and the machine may pause. */
     private DefaultClusterLocks patientLocks(Member member) {
         var store = new LockStore(cluster.schema, database.dataSource());
-        return new DefaultClusterLocks(member.node(), store, new LockKeeper(store, MINUTE, member.node()::nanos));
+        return new DefaultClusterLocks(
+                member.node(),
+                store,
+                new LockKeeper(store, MINUTE, member.node()::nanos),
+                new CallerTransaction(database.dataSource()));
     }
 
     @Test

@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.cron.CronContexts;
 import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.cron.DefaultCrons;
 import dev.forge.cluster.internal.daemon.DaemonEngine;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
 import dev.forge.cluster.internal.database.Schema;
@@ -166,7 +167,8 @@ public final class TestCluster implements AutoCloseable {
         var leadership =
                 new FencedLeadership(node, new LeaderStore(schema, source), new JdbcTransactionManager(source));
         var keeper = new LockKeeper(new LockStore(schema, control), Duration.ofSeconds(60), node::nanos);
-        var locks = new DefaultClusterLocks(node, new LockStore(schema, control), keeper);
+        var locks =
+                new DefaultClusterLocks(node, new LockStore(schema, control), keeper, new CallerTransaction(source));
         var tools = new JobEngine.Dependencies(
                 source, new TestJobs.Json(), work.monitor, () -> work.interceptors, null, work.maxPayload);
         var engine = new JobEngine(

@@ -12,6 +12,7 @@ import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.audit.Audit;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
 import dev.forge.cluster.internal.database.Schema;
@@ -439,7 +440,8 @@ class StartupActionTests {
                             new DefaultClusterLocks(
                                     node,
                                     new LockStore(schema, control),
-                                    new LockKeeper(new LockStore(schema, control), FOREVER, node::nanos)),
+                                    new LockKeeper(new LockStore(schema, control), FOREVER, node::nanos),
+                                    new CallerTransaction(control)),
                             FOREVER,
                             new StartupActions(
                                     node, schema, control, new Timing(FOREVER, Duration.ofMillis(20), FOREVER)))

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.audit;
 import dev.forge.cluster.audit.OperationAudited;
 import dev.forge.cluster.audit.Operator;
 import dev.forge.cluster.audit.OperatorSource;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.EnumText;
@@ -50,7 +51,7 @@ public final class Audit {
 
     /** Returns the audit of changes that are made with connections of a data source. */
     public AuditedChanges on(DataSource source) {
-        return new AuditedChanges(this, new AuditStore(schema, source));
+        return new AuditedChanges(this, new AuditStore(schema, source), new CallerTransaction(source));
     }
 
     /** See {@link dev.forge.cluster.audit.AuditTrail#as}. */

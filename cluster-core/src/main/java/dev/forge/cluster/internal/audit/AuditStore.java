@@ -6,8 +6,6 @@ import dev.forge.cluster.audit.AuditEntry;
 import dev.forge.cluster.audit.AuditFilter;
 import dev.forge.cluster.audit.AuditSource;
 import dev.forge.cluster.internal.audit.Audit.Author;
-import dev.forge.cluster.internal.database.BoundConnection;
-import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
@@ -15,15 +13,11 @@ import java.sql.Types;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.List;
-import java.util.Objects;
 import java.util.UUID;
-import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.transaction.support.TransactionOperations;
-import org.springframework.transaction.support.TransactionTemplate;
 
 /** The table {@code forge_audit}. Rows are only inserted and, after the retention, deleted. */
 public final class AuditStore {
@@ -38,28 +32,15 @@ public final class AuditStore {
     private static final int LIST_SECONDS = 5;
 
     private final Schema schema;
-    private final DataSource source;
     private final JdbcClient client;
     private final JdbcClient lists;
-    private final TransactionOperations ownTransaction;
 
     public AuditStore(Schema schema, DataSource source) {
         this.schema = schema;
-        this.source = source;
         this.client = JdbcClient.create(source);
         var limited = new JdbcTemplate(source);
         limited.setQueryTimeout(LIST_SECONDS);
         this.lists = JdbcClient.create(limited);
-        this.ownTransaction = new TransactionTemplate(new OwnTransactions(source));
-    }
-
-    /** Returns whether statements join a transaction of the caller. */
-    boolean joinsTransaction() {
-        return BoundConnection.joinsTransaction(source);
-    }
-
-    <T> T inTransaction(Supplier<T> work) {
-        return Objects.requireNonNull(ownTransaction.execute(status -> work.get()));
     }
 
     /** @param call identifies the call that adds several rows; null: it adds one */

@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.audit;
 
 import dev.forge.cluster.internal.audit.Audit.Author;
-import dev.forge.cluster.internal.runtime.AfterCommit;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import java.util.UUID;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
@@ -15,10 +15,12 @@ public final class AuditedChanges {
 
     private final Audit audit;
     private final AuditStore store;
+    private final CallerTransaction caller;
 
-    AuditedChanges(Audit audit, AuditStore store) {
+    AuditedChanges(Audit audit, AuditStore store, CallerTransaction caller) {
         this.audit = audit;
         this.store = store;
+        this.caller = caller;
     }
 
     /**
@@ -32,7 +34,7 @@ public final class AuditedChanges {
 
     /**
      * Makes a change, and records it in the same transaction if it has changed anything. The transaction is the caller's or, if there
-     * is none and the operator is known, one of its own.
+     * is none, one of its own.
      *
      * @param change makes the change; its exceptions roll back a transaction of its own
      * @param count the number of things that it has changed
@@ -40,17 +42,10 @@ public final class AuditedChanges {
     public <T> T record(Operation operation, Supplier<T> change, ToLongFunction<? super T> count) {
         Author author = audit.author();
         if (author == null) {
-            return change.get();
+            return caller.run(change);
         }
-        if (store.joinsTransaction()) {
-            Recorded<T> recorded = recorded(author, operation, change, count);
-            AfterCommit.run(() -> report(author, operation, recorded.count));
-            return recorded.result;
-        }
-        Recorded<T> recorded = store.inTransaction(() -> recorded(author, operation, change, count));
-        // Not after a transaction of the caller, which is one of another data source: its rollback would change
-        // nothing.
-        report(author, operation, recorded.count);
+        Recorded<T> recorded = caller.inOne(() -> recorded(author, operation, change, count));
+        caller.afterCommit(() -> report(author, operation, recorded.count));
         return recorded.result;
     }
 

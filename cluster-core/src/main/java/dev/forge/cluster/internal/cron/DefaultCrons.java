@@ -20,6 +20,7 @@ import dev.forge.cluster.internal.cron.CronSlotStore.HandlerAvailability;
 import dev.forge.cluster.internal.cron.CronStore.CronRow;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.cron.CronStore.ScheduledDefinition;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.JobIds;
@@ -27,9 +28,7 @@ import dev.forge.cluster.internal.job.ReservedNames;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.node.Node;
-import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
-import dev.forge.cluster.internal.runtime.CallerTransaction;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.JobPriority;
 import java.time.Instant;
@@ -37,7 +36,6 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
@@ -59,7 +57,7 @@ public final class DefaultCrons implements Crons {
     private final CronEngine engine;
     private final CronDeclarations declarations;
     private final JobHandlers handlers;
-    private final DataSource application;
+    private final CallerTransaction caller;
     private final CronStore store;
     private final CronSlotStore slots;
     private final CronJobStore runs;
@@ -84,7 +82,7 @@ public final class DefaultCrons implements Crons {
         this.engine = engines.crons;
         this.declarations = declarations;
         this.handlers = declarations.handlers();
-        this.application = application;
+        this.caller = new CallerTransaction(application);
         Schema schema = node.resources().schema();
         this.store = new CronStore(schema, application);
         this.slots = new CronSlotStore(schema, application);
@@ -117,7 +115,7 @@ public final class DefaultCrons implements Crons {
                 () -> store.insert(scheduled(created, store.now()), payload))) {
             throw new CronRejectedException("Cron '%s' exists already".formatted(definition.name()));
         }
-        AfterCommit.run(engine::announce);
+        caller.afterCommit(engine::announce);
     }
 
     @Override
@@ -128,10 +126,10 @@ public final class DefaultCrons implements Crons {
         Definition changed = checks.check(definition);
         String payload = checks.payload(definition);
         audited.record(new Operation("cron.change", changed.name(), definition.expression()), () -> {
-            store.transaction().executeWithoutResult(status -> change(changed, payload));
+            caller.inOne(() -> change(changed, payload));
             return true;
         });
-        AfterCommit.run(engine::announce);
+        caller.afterCommit(engine::announce);
     }
 
     private void change(Definition changed, String payload) {
@@ -144,7 +142,7 @@ public final class DefaultCrons implements Crons {
             Instant now = store.now();
             List<DecidedSlot> decided = replacement.decideDueSlots(old, now, null);
             store.update(scheduled(changed, now), payload);
-            AfterCommit.run(() -> engine.reportDecided(decided));
+            caller.afterCommit(() -> engine.reportDecided(decided));
         }
     }
 
@@ -154,7 +152,7 @@ public final class DefaultCrons implements Crons {
 
     private void requireMayChange(String call) {
         node.requireMayMutate();
-        CallerTransaction.requireWritable(call, application);
+        caller.requireWritable(call);
     }
 
     private CronRejectedException unknownOrDeclared(String name) {
@@ -195,9 +193,7 @@ public final class DefaultCrons implements Crons {
     }
 
     private boolean inTransaction(String action, String name, BooleanSupplier change) {
-        return audited.record(
-                new Operation(action, name),
-                () -> Boolean.TRUE.equals(store.transaction().execute(status -> change.getAsBoolean())));
+        return audited.record(new Operation(action, name), () -> caller.inOne(change::getAsBoolean));
     }
 
     @Override
@@ -207,7 +203,7 @@ public final class DefaultCrons implements Crons {
         boolean resumed = audited.record(new Operation("cron.resume", name), () -> store.pause(name, false));
         if (resumed) {
             // The leader removes the cron if no node declares it any more; the pause has kept it.
-            AfterCommit.run(engine::announce);
+            caller.afterCommit(engine::announce);
         }
         return resumed;
     }
@@ -219,10 +215,10 @@ public final class DefaultCrons implements Crons {
         handlers.requireComplete("Crons.trigger");
         Optional<UUID> triggered = audited.record(
                 new Operation("cron.trigger", name),
-                () -> Objects.requireNonNull(store.transaction().execute(status -> enqueueNow(name))),
+                () -> caller.inOne(() -> enqueueNow(name)),
                 job -> job.isPresent() ? 1 : 0);
         if (triggered.isPresent()) {
-            AfterCommit.run(() -> jobs.announce(JobPriority.NORMAL));
+            caller.afterCommit(() -> jobs.announce(JobPriority.NORMAL));
         }
         return triggered;
     }
@@ -252,7 +248,7 @@ public final class DefaultCrons implements Crons {
                 0,
                 cron.lastSlot());
         slots.record(List.of(slot), null);
-        AfterCommit.run(() -> monitor.fired(name, slot.outcome()));
+        caller.afterCommit(() -> monitor.fired(name, slot.outcome()));
         if (job != null) {
             slots.enqueue(List.of(slot), null);
             slots.recordTriggeredRun(name, job);

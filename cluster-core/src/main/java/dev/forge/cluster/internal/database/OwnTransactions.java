@@ -7,10 +7,13 @@ import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
 import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
+import org.springframework.jdbc.datasource.ConnectionHolder;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.DefaultTransactionStatus;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
 import org.springframework.transaction.support.TransactionTemplate;
 
 /**
@@ -40,6 +43,59 @@ public final class OwnTransactions extends JdbcTransactionManager {
         var template = new TransactionTemplate(new OwnTransactions(source));
         template.setPropagationBehavior(TransactionDefinition.PROPAGATION_REQUIRES_NEW);
         return template;
+    }
+
+    /** Returns whether a transaction of the data source is bound to this thread, of whichever manager. */
+    boolean isActive() {
+        return isExistingTransaction(doGetTransaction());
+    }
+
+    /**
+     * Also sees a transaction whose manager shares its connection, as that of JPA does. A connection that Spring has bound only
+     * to use it again is synchronized with the transaction of another data source, or with none.
+     */
+    @Override
+    protected boolean isExistingTransaction(Object transaction) {
+        return super.isExistingTransaction(transaction)
+                || (bound() instanceof ConnectionHolder holder && !holder.isSynchronizedWithTransaction());
+    }
+
+    private @Nullable Object bound() {
+        return TransactionSynchronizationManager.getResource(obtainDataSource());
+    }
+
+    /** Returns whether the bound transaction is read-only, which Spring knows only of the outermost one. */
+    boolean isReadOnly() {
+        try {
+            return bound() instanceof ConnectionHolder holder
+                    && holder.getConnection().isReadOnly();
+        } catch (SQLException e) {
+            // The next statement fails.
+            return false;
+        }
+    }
+
+    /** Returns whether the bound connection commits each statement by itself, as that of JPA does after the commit. */
+    boolean isAutoCommit() {
+        try {
+            return bound() instanceof ConnectionHolder holder
+                    && holder.getConnection().getAutoCommit();
+        } catch (SQLException e) {
+            // The next statement fails.
+            return false;
+        }
+    }
+
+    /** Commits what was written on the bound connection after its transaction had been committed. */
+    void commitBound() {
+        try {
+            if (bound() instanceof ConnectionHolder holder
+                    && !holder.getConnection().getAutoCommit()) {
+                holder.getConnection().commit();
+            }
+        } catch (SQLException e) {
+            throw translateException("commit after a commit", e);
+        }
     }
 
     // As the first statement of the transaction, not for the session as Spring does it: a transaction pooler would give

@@ -4,6 +4,7 @@ package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.audit.AuditedChanges;
 import dev.forge.cluster.internal.audit.Operation;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
@@ -28,7 +29,6 @@ import java.util.function.LongSupplier;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.springframework.dao.DataAccessException;
-import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /** Operations on all jobs that match a filter, batch by batch. */
 final class BulkJobs {
@@ -50,17 +50,19 @@ final class BulkJobs {
     private final AuditedChanges audit;
     private final JobHandlers handlers;
     private final JobEngine engine;
+    private final CallerTransaction caller;
     private final LongSupplier nanos;
 
     /** What finds, changes and records jobs. */
     record Stores(JobSearchReports search, JobBulkStore store, AuditedChanges audit) {}
 
-    BulkJobs(Stores stores, JobHandlers handlers, JobEngine engine, LongSupplier nanos) {
+    BulkJobs(Stores stores, JobHandlers handlers, JobEngine engine, CallerTransaction caller, LongSupplier nanos) {
         this.search = stores.search;
         this.store = stores.store;
         this.audit = stores.audit;
         this.handlers = handlers;
         this.engine = engine;
+        this.caller = caller;
         this.nanos = nanos;
     }
 
@@ -206,8 +208,8 @@ final class BulkJobs {
         }
     }
 
-    private static void requireDeliberate(String call, JobFilter filter) {
-        if (TransactionSynchronizationManager.isActualTransactionActive()) {
+    private void requireDeliberate(String call, JobFilter filter) {
+        if (caller.isActive()) {
             throw new JobRejectedException(
                     "%s does not join a transaction: each of its batches is one. Call it outside of a transaction."
                             .formatted(call));

@@ -4,9 +4,9 @@ package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.audit.AuditedChanges;
 import dev.forge.cluster.internal.audit.Operation;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.job.store.JobBatchReports;
 import dev.forge.cluster.internal.job.store.JobBatchStore;
-import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.job.JobBatch;
 import dev.forge.cluster.job.JobBatchInfo;
 import java.util.Optional;
@@ -24,7 +24,11 @@ record DefaultJobBatch(UUID id, JobBatchStore batches, JobBatchReports reports, 
      * @param requireMayChange checks the right to change data for a call
      * @param changed called after the commit of a change
      */
-    record Surroundings(Consumer<String> requireMayChange, AuditedChanges audit, Consumer<UUID> changed) {}
+    record Surroundings(
+            Consumer<String> requireMayChange,
+            AuditedChanges audit,
+            CallerTransaction caller,
+            Consumer<UUID> changed) {}
 
     @Override
     public boolean close() {
@@ -45,7 +49,7 @@ record DefaultJobBatch(UUID id, JobBatchStore batches, JobBatchReports reports, 
         surroundings.requireMayChange.accept(call);
         boolean done = surroundings.audit.record(new Operation(action, id), () -> change.test(id));
         if (done) {
-            AfterCommit.run(() -> surroundings.changed.accept(id));
+            surroundings.caller.afterCommit(() -> surroundings.changed.accept(id));
         }
         return done;
     }

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.job;
 import dev.forge.cluster.internal.audit.Audit;
 import dev.forge.cluster.internal.audit.AuditedChanges;
 import dev.forge.cluster.internal.audit.Operation;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
@@ -28,9 +29,7 @@ import dev.forge.cluster.internal.job.store.JobStore.NewJob;
 import dev.forge.cluster.internal.job.store.JobSuccessorStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeReports;
-import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
-import dev.forge.cluster.internal.runtime.CallerTransaction;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.BulkOptions;
@@ -81,7 +80,8 @@ public final class DefaultJobs implements InspectableJobs {
     private final Node node;
     private final JobEngine engine;
     private final JobHandlers handlers;
-    private final DataSource application;
+    private final CallerTransaction caller;
+    private final CallerTransaction separately;
     private final JobStore inCallersTransaction;
     private final JobSuccessorStore successors;
     private final JobReports reports;
@@ -119,7 +119,9 @@ public final class DefaultJobs implements InspectableJobs {
         this.engine = engine;
         this.handlers = handlers;
         Schema schema = node.resources().schema();
-        this.application = dependencies.application;
+        DataSource application = dependencies.application;
+        this.caller = new CallerTransaction(application);
+        this.separately = new CallerTransaction(dependencies.control);
         this.inCallersTransaction = new JobStore(schema, application);
         this.reports = new JobReports(schema, application);
         this.lists = new JobListReports(schema, application);
@@ -130,7 +132,11 @@ public final class DefaultJobs implements InspectableJobs {
         this.auditedInCallersTransaction = audit.on(application);
         this.audited = audit.on(dependencies.control);
         this.bulk = new BulkJobs(
-                new BulkJobs.Stores(search, bulkStore, auditedInCallersTransaction), handlers, engine, node::nanos);
+                new BulkJobs.Stores(search, bulkStore, auditedInCallersTransaction),
+                handlers,
+                engine,
+                caller,
+                node::nanos);
         this.exports = new JobExports(search, bulkStore, dependencies.engine.maxBytes());
         this.successors = new JobSuccessorStore(schema, dependencies.control);
         this.keeping = new JobKeeping(schema, dependencies.control);
@@ -142,8 +148,8 @@ public final class DefaultJobs implements InspectableJobs {
         this.batches = new JobBatchStore(schema, application);
         this.batchReports = new JobBatchReports(schema, application);
         this.batchOpener = new JobBatchOpener(
-                names, newJobs, ids, new JobBatchOpener.Stores(inCallersTransaction, batches, batchReports));
-        this.enqueuer = new JobEnqueuer(engine, names, newJobs, schema, dependencies);
+                names, newJobs, ids, new JobBatchOpener.Stores(inCallersTransaction, batches, batchReports), caller);
+        this.enqueuer = new JobEnqueuer(engine, names, newJobs, caller, schema, dependencies);
         this.explainer = new JobExplainer(
                 node,
                 engine,
@@ -186,7 +192,7 @@ public final class DefaultJobs implements InspectableJobs {
 
     private void requireMayChange(String call) {
         node.requireMayMutate();
-        CallerTransaction.requireWritable(call, application);
+        caller.requireWritable(call);
     }
 
     @Override
@@ -279,7 +285,7 @@ public final class DefaultJobs implements InspectableJobs {
                 batches,
                 batchReports,
                 new DefaultJobBatch.Surroundings(
-                        this::requireMayChange, auditedInCallersTransaction, engine::batchChanged));
+                        this::requireMayChange, auditedInCallersTransaction, caller, engine::batchChanged));
     }
 
     @Override
@@ -360,10 +366,13 @@ public final class DefaultJobs implements InspectableJobs {
             rejectOwned(id, OwnedJobs::cancelAdvice);
             return false;
         }
-        AfterCommit.run(() -> {
+        caller.afterCommit(() -> {
             if (cancelled.hasKey()) {
                 // The caller's transaction may not have seen its successor.
-                JobEnqueuer.freeAfterCommit(() -> successors.freeSuccessorsOf(id));
+                JobEnqueuer.freeAfterCommit(() -> separately.run(() -> {
+                    successors.freeSuccessorsOf(id);
+                    return id;
+                }));
                 engine.announce(JobPriority.NORMAL);
             }
             engine.cancelled(id, cancelled.batch());
@@ -379,7 +388,7 @@ public final class DefaultJobs implements InspectableJobs {
         boolean restarted = auditedInCallersTransaction.record(
                 new Operation("job.retry", id), () -> inCallersTransaction.retry(id, ownedPrefixes()));
         if (restarted) {
-            AfterCommit.run(() -> engine.announce(JobPriority.NORMAL));
+            caller.afterCommit(() -> engine.announce(JobPriority.NORMAL));
         } else {
             rejectOwned(id, OwnedJobs::retryAdvice);
         }
@@ -401,7 +410,7 @@ public final class DefaultJobs implements InspectableJobs {
                 new Operation("job.retry", id, "with another payload"),
                 () -> inCallersTransaction.retry(id, ownedPrefixes(), edit));
         if (restarted) {
-            AfterCommit.run(() -> engine.announce(JobPriority.NORMAL));
+            caller.afterCommit(() -> engine.announce(JobPriority.NORMAL));
         }
         return restarted;
     }
@@ -515,7 +524,7 @@ public final class DefaultJobs implements InspectableJobs {
 
     @Override
     public Set<String> paused() {
-        return keeping.paused();
+        return separately.run(keeping::paused);
     }
 
     // Limits ------------------------------------------------------------------------------------------------
@@ -524,7 +533,7 @@ public final class DefaultJobs implements InspectableJobs {
     public JobLimits limits(String name) {
         Arguments.required("Jobs.limits", "name", name);
         Names.requirePrintable("job name", name);
-        return limits.find(handlerName(name)).orElse(JobLimits.none());
+        return separately.run(() -> limits.find(handlerName(name))).orElse(JobLimits.none());
     }
 
     @Override
@@ -586,7 +595,7 @@ public final class DefaultJobs implements InspectableJobs {
 
     @Override
     public JobDemand demand() {
-        return demand.read();
+        return separately.run(demand::read);
     }
 
     @Override

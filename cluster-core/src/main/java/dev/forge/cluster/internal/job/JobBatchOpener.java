@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.job.store.JobBatchReports;
 import dev.forge.cluster.internal.job.store.JobBatchStore;
 import dev.forge.cluster.internal.job.store.JobBatchStore.NewBatch;
@@ -15,7 +16,6 @@ import java.util.List;
 import java.util.UUID;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
-import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /** Opens batches of jobs in the caller's transaction, together with their callbacks. */
 final class JobBatchOpener {
@@ -24,15 +24,18 @@ final class JobBatchOpener {
     private final NewJobFactory newJobs;
     private final JobIds ids;
     private final Stores stores;
+    private final CallerTransaction caller;
 
     /** Stores on the data source of the application. */
     record Stores(JobStore jobs, JobBatchStore batches, JobBatchReports reports) {}
 
-    JobBatchOpener(RegisteredJobNames names, NewJobFactory newJobs, JobIds ids, Stores stores) {
+    JobBatchOpener(
+            RegisteredJobNames names, NewJobFactory newJobs, JobIds ids, Stores stores, CallerTransaction caller) {
         this.names = names;
         this.newJobs = newJobs;
         this.ids = ids;
         this.stores = stores;
+        this.caller = caller;
     }
 
     /**
@@ -51,11 +54,7 @@ final class JobBatchOpener {
                 callback(id, options.onFailure(), nameOf, callbacks),
                 callback(id, options.onEnd(), nameOf, callbacks),
                 callback(id, options.onSuccess(), nameOf, callbacks));
-        if (TransactionSynchronizationManager.isActualTransactionActive()) {
-            insert(batch, callbacks);
-        } else {
-            stores.jobs.transaction().executeWithoutResult(status -> insert(batch, callbacks));
-        }
+        caller.inOne(() -> insert(batch, callbacks));
         return id;
     }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.store.JobBatchReports;
 import dev.forge.cluster.internal.job.store.JobStore;
@@ -10,7 +11,6 @@ import dev.forge.cluster.internal.job.store.JobSuccessorStore;
 import dev.forge.cluster.internal.job.store.UniqueJobStore;
 import dev.forge.cluster.internal.job.store.UniqueJobStore.UniqueJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobOptions;
@@ -30,8 +30,6 @@ import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
-import org.springframework.transaction.support.TransactionOperations;
-import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /** Inserts jobs in the caller's transaction, and announces them after the commit: before it, other transactions cannot see them. */
 final class JobEnqueuer {
@@ -50,22 +48,25 @@ final class JobEnqueuer {
     private final JobStore inCallersTransaction;
     private final UniqueJobStore uniqueInCallersTransaction;
     private final JobBatchReports batches;
-    private final TransactionOperations ownTransaction;
+    private final CallerTransaction caller;
+    private final CallerTransaction control;
     private final JobSuccessorStore successors;
 
     JobEnqueuer(
             JobEngine engine,
             RegisteredJobNames names,
             NewJobFactory newJobs,
+            CallerTransaction caller,
             Schema schema,
             DefaultJobs.Dependencies dependencies) {
         this.engine = engine;
+        this.caller = caller;
+        this.control = new CallerTransaction(dependencies.control());
         this.names = names;
         this.newJobs = newJobs;
         this.inCallersTransaction = new JobStore(schema, dependencies.application());
         this.uniqueInCallersTransaction = new UniqueJobStore(schema, dependencies.application());
         this.batches = new JobBatchReports(schema, dependencies.application());
-        this.ownTransaction = inCallersTransaction.transaction();
         this.successors = new JobSuccessorStore(schema, dependencies.control());
     }
 
@@ -82,20 +83,23 @@ final class JobEnqueuer {
         String key = options.uniqueKey();
         if (key == null) {
             names.reserved().requireFreeMetadata(options.metadata());
-            if (options.batch() == null && options.after().jobs().isEmpty()) {
-                inCallersTransaction.insert(job);
-            } else {
-                insert(List.of(job), options.batch(), options.after());
-            }
+            caller.run(() -> {
+                if (options.batch() == null && options.after().jobs().isEmpty()) {
+                    inCallersTransaction.insert(job);
+                } else {
+                    insert(List.of(job), options.batch(), options.after());
+                }
+                return job;
+            });
             announce(List.of(job), List.of());
             return new EnqueuedJob(job.id(), true);
         }
         requireFree(key, options);
         UniqueJob unique = NewJobFactory.unique(job, key, options);
         boolean plain = unique.windowMillis() == null && unique.debounceMaxMillis() == null;
-        UUID id = plain
+        UUID id = caller.run(() -> plain
                 ? inCallersTransaction.insertUnique(job, key, options.uniquePolicy())
-                : uniqueInCallersTransaction.insert(unique);
+                : uniqueInCallersTransaction.insert(unique));
         boolean created = id.equals(job.id());
         if (created || plain || unique.replaces()) {
             announce(List.of(job), unique.replaces() && created ? List.of(id) : List.of());
@@ -161,11 +165,10 @@ final class JobEnqueuer {
         withKey.sort(BY_KEY);
         Map<UUID, UUID> existing = new LinkedHashMap<>();
         boolean single = withKey.isEmpty() && withoutKey.size() <= 1 && jobs.size() <= BATCH;
-        if (single || TransactionSynchronizationManager.isActualTransactionActive()) {
-            insert(withoutKey, withKey, existing);
+        if (single) {
+            caller.run(() -> insert(withoutKey, withKey, existing));
         } else {
-            // All or nothing, as in a transaction of the caller.
-            ownTransaction.executeWithoutResult(status -> insert(withoutKey, withKey, existing));
+            caller.inOne(() -> insert(withoutKey, withKey, existing));
         }
         announce(
                 jobs,
@@ -180,7 +183,8 @@ final class JobEnqueuer {
     }
 
     /** @param existing receives the jobs that were not created, each with the id of the job that has its key */
-    private void insert(Map<Shared, List<NewJob>> withoutKey, List<UniqueJob> withKey, Map<UUID, UUID> existing) {
+    private Map<UUID, UUID> insert(
+            Map<Shared, List<NewJob>> withoutKey, List<UniqueJob> withKey, Map<UUID, UUID> existing) {
         withoutKey.forEach((shared, jobs) -> insert(jobs, shared.batch, shared.after));
         inBatches(withKey, batch -> {
             List<UUID> ids = uniqueInCallersTransaction.insertAll(batch);
@@ -188,6 +192,7 @@ final class JobEnqueuer {
                     .filter(i -> !ids.get(i).equals(batch.get(i).job().id()))
                     .forEach(i -> existing.put(batch.get(i).job().id(), ids.get(i)));
         });
+        return existing;
     }
 
     private void insert(List<NewJob> jobs, @Nullable UUID batch, JobOptions.After after) {
@@ -198,7 +203,7 @@ final class JobEnqueuer {
             }
         });
         if (!after.jobs().isEmpty()) {
-            AfterCommit.run(
+            caller.afterCommit(
                     () -> engine.announceWaiting(jobs.stream().map(NewJob::id).toList()));
         }
     }
@@ -223,7 +228,7 @@ final class JobEnqueuer {
                                 Function.identity(),
                                 (first, other) -> first))
                         .values();
-        AfterCommit.run(() -> {
+        caller.afterCommit(() -> {
             // Their predecessors may have ended while neither transaction saw the other.
             inBatches(perhapsSuccessors, batch -> freeAfterCommit(() -> free(batch)));
             representatives.forEach(engine::announceEnqueued);
@@ -231,11 +236,14 @@ final class JobEnqueuer {
     }
 
     private void free(List<UUID> perhapsSuccessors) {
-        if (perhapsSuccessors.size() == 1) {
-            successors.free(perhapsSuccessors.get(0));
-        } else {
-            successors.free(perhapsSuccessors);
-        }
+        control.run(() -> {
+            if (perhapsSuccessors.size() == 1) {
+                successors.free(perhapsSuccessors.get(0));
+            } else {
+                successors.free(perhapsSuccessors);
+            }
+            return true;
+        });
     }
 
     static void freeAfterCommit(Runnable statement) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.store.JobKeeping;
@@ -46,6 +47,7 @@ final class RegisteredJobNames {
     private final ReservedNames reserved;
     private final JobReports reports;
     private final JobKeeping keeping;
+    private final CallerTransaction separately;
     private final Set<String> cached = ConcurrentHashMap.newKeySet();
     private final ReentrantLock asking = new ReentrantLock();
     private volatile @Nullable Listing listing;
@@ -59,6 +61,7 @@ final class RegisteredJobNames {
         this.reserved = new ReservedNames(node, handlers);
         this.reports = new JobReports(node.resources().schema(), control);
         this.keeping = new JobKeeping(node.resources().schema(), control);
+        this.separately = new CallerTransaction(control);
     }
 
     ReservedNames reserved() {
@@ -99,7 +102,7 @@ final class RegisteredJobNames {
                         "Job '%s': too many callers ask whether an unknown job name is registered".formatted(name));
             }
             try {
-                if (!reports.hasHandler(name)) {
+                if (!separately.run(() -> reports.hasHandler(name))) {
                     // Its message needs the database, too.
                     throw unknown(name);
                 }
@@ -128,7 +131,7 @@ final class RegisteredJobNames {
         if (!handlers.ofLeader().containsKey(name) && handlers.ownerOf(name).isEmpty()) {
             requireAllowed(name);
         }
-        if (handlers.named(name) == null && !reports.knows(name)) {
+        if (handlers.named(name) == null && !separately.run(() -> reports.knows(name))) {
             throw unknown(name);
         }
     }
@@ -148,7 +151,7 @@ final class RegisteredJobNames {
     }
 
     private String list() {
-        JobKeeping.FewNames everywhere = keeping.handledNames(LISTED_NAMES, reservedPrefixes());
+        JobKeeping.FewNames everywhere = separately.run(() -> keeping.handledNames(LISTED_NAMES, reservedPrefixes()));
         // Names of this node first.
         var names = new LinkedHashSet<>(new TreeSet<>(handlers.names()));
         names.removeIf(name -> handlers.ownerOf(name).isPresent());

@@ -4,7 +4,6 @@ package dev.forge.cluster.internal.leader;
 
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.AsyncResults;
-import dev.forge.cluster.internal.runtime.CallerTransaction;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.LeadershipLostException;
@@ -120,11 +119,11 @@ public final class FencedLeadership implements Leadership {
     /** Runs work in a transaction whose last statements are those of the guard. An exception of the guard rolls it back. */
     public <T> T guarded(Supplier<T> work, Runnable guard) {
         Result<T> result = transaction.execute(status -> {
-            if (!leaders.isInTransaction()) {
+            if (!leaders.caller().isActive()) {
                 throw new IllegalStateException(
                         "The transaction manager does not belong to the cluster's DataSource: the work would not be fenced");
             }
-            CallerTransaction.requireWritable("fenced");
+            leaders.caller().requireWritable("fenced");
             if (status.isNewTransaction()) {
                 leaders.boundIdleness(candidate.lease());
             }

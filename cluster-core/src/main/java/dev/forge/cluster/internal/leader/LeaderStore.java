@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.leader;
 
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlState;
-import java.sql.Connection;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.List;
@@ -14,7 +14,6 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.dao.CannotAcquireLockException;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.jdbc.datasource.DataSourceUtils;
 
 /**
  * Fences of leader roles, and the list of leaders.
@@ -32,23 +31,18 @@ public final class LeaderStore {
     private static final Duration FENCE_PATIENCE = Duration.ofSeconds(2);
 
     private final Schema schema;
-    private final DataSource source;
+    private final CallerTransaction caller;
     private final JdbcClient jdbc;
 
     public LeaderStore(Schema schema, DataSource source) {
         this.schema = schema;
-        this.source = source;
+        this.caller = new CallerTransaction(source);
         this.jdbc = JdbcClient.create(source);
     }
 
-    /** Returns whether statements of this store join the caller's transaction. */
-    public boolean isInTransaction() {
-        Connection connection = DataSourceUtils.getConnection(source);
-        try {
-            return DataSourceUtils.isConnectionTransactional(connection, source);
-        } finally {
-            DataSourceUtils.releaseConnection(connection, source);
-        }
+    /** Returns the transactions that statements of this store join. */
+    CallerTransaction caller() {
+        return caller;
     }
 
     /**

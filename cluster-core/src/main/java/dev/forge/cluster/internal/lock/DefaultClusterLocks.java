@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.lock;
 
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Names;
@@ -20,7 +21,6 @@ import java.util.function.Supplier;
 import org.springframework.dao.DataAccessException;
 import org.springframework.transaction.IllegalTransactionStateException;
 import org.springframework.transaction.TransactionException;
-import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /** {@link ClusterLocks} on {@code forge_locks}. */
 public final class DefaultClusterLocks implements ClusterLocks {
@@ -36,12 +36,17 @@ public final class DefaultClusterLocks implements ClusterLocks {
     private final Node node;
     private final LockStore locks;
     private final LockKeeper keeper;
+    private final CallerTransaction caller;
 
-    /** @param keeper renews locks while an action runs, with the default lease */
-    public DefaultClusterLocks(Node node, LockStore locks, LockKeeper keeper) {
+    /**
+     * @param keeper renews locks while an action runs, with the default lease
+     * @param caller the transactions of the application
+     */
+    public DefaultClusterLocks(Node node, LockStore locks, LockKeeper keeper, CallerTransaction caller) {
         this.node = node;
         this.locks = locks;
         this.keeper = keeper;
+        this.caller = caller;
     }
 
     @Override
@@ -171,12 +176,13 @@ public final class DefaultClusterLocks implements ClusterLocks {
     }
 
     /** A lock around a part of a transaction would be free before the commit makes the action's writes visible. */
-    private static void requireNoTransaction(String call) {
-        if (TransactionSynchronizationManager.isActualTransactionActive()) {
+    private void requireNoTransaction(String call) {
+        if (caller.isActive()) {
             throw new IllegalTransactionStateException(
                     "%s in a transaction would release the lock before the commit. Begin the transaction inside the action, or hold the lock with ClusterLocks.lock until the transaction has ended."
                             .formatted(call));
         }
+        caller.reportForeign(call);
     }
 
     private static void requireStorable(Duration lease) {

@@ -4,8 +4,8 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.audit.AuditedChanges;
 import dev.forge.cluster.internal.audit.Operation;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.node.Node;
-import dev.forge.cluster.internal.runtime.AfterCommit;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Names;
@@ -38,6 +38,7 @@ public final class DefaultWorkflows implements Workflows {
     private final WorkflowRunStore runs;
     private final WorkflowReports reports;
     private final AuditedChanges audited;
+    private final CallerTransaction caller;
 
     public DefaultWorkflows(Node node, WorkflowEngine engine) {
         this.node = node;
@@ -45,6 +46,7 @@ public final class DefaultWorkflows implements Workflows {
         this.runs = engine.runs();
         this.reports = engine.reports();
         this.audited = node.resources().audit().on(engine.application());
+        this.caller = new CallerTransaction(engine.application());
     }
 
     @Override
@@ -61,14 +63,14 @@ public final class DefaultWorkflows implements Workflows {
             }
         }
         NewRun run = engine.prepare(workflow, input, key, null);
-        while (!runs.insert(run)) {
+        while (!caller.run(() -> runs.insert(run))) {
             // Another caller has inserted the key, unless its run was rolled back or deleted meanwhile.
             Optional<UUID> other = key == null ? Optional.empty() : runs.findByKey(workflow, key);
             if (other.isPresent()) {
                 return other.get();
             }
         }
-        AfterCommit.run(engine::announce);
+        caller.afterCommit(engine::announce);
         return run.id();
     }
 
@@ -93,7 +95,7 @@ public final class DefaultWorkflows implements Workflows {
             throw new WorkflowRejectedException(limitReached(run, name, reached, limits));
         }
         if (result instanceof SendResult.Sent sent && sent.wakes()) {
-            AfterCommit.run(engine::announce);
+            caller.afterCommit(engine::announce);
         }
         return result instanceof SendResult.Sent;
     }
@@ -116,7 +118,7 @@ public final class DefaultWorkflows implements Workflows {
                 () -> engine.commands().cancel(run, ErrorText.bounded(reason, ErrorText.LONGEST_MESSAGE)),
                 changed -> changed.runs().size());
         if (!cancelled.runs().isEmpty()) {
-            AfterCommit.run(() -> {
+            caller.afterCommit(() -> {
                 engine.announce();
                 cancelled.jobs().forEach(engine::announceCancelled);
             });
@@ -132,7 +134,7 @@ public final class DefaultWorkflows implements Workflows {
         boolean retried = audited.record(
                 new Operation("workflow.retry", run), () -> engine.commands().retry(run));
         if (retried) {
-            AfterCommit.run(engine::announce);
+            caller.afterCommit(engine::announce);
         }
         return retried;
     }
@@ -188,7 +190,7 @@ public final class DefaultWorkflows implements Workflows {
 
     private void requireMayChange(String call) {
         node.requireMayMutate();
-        engine.requireWritable(call);
+        caller.requireWritable(call);
     }
 
     private static void requireStorable(String what, String text) {

@@ -20,7 +20,6 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
-import dev.forge.cluster.internal.runtime.CallerTransaction;
 import dev.forge.cluster.internal.runtime.DatabaseFaultPauses;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
@@ -186,11 +185,6 @@ public final class WorkflowEngine implements NodeComponent {
     /** Returns the data source of the application, on which runs are changed. */
     DataSource application() {
         return resources.jobs.application();
-    }
-
-    /** Requires that runs can be changed in the caller's transaction. */
-    void requireWritable(String call) {
-        CallerTransaction.requireWritable(call, resources.jobs.application());
     }
 
     // New runs ----------------------------------------------------------------------------------------------

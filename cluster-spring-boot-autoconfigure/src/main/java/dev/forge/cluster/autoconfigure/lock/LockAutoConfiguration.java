@@ -3,10 +3,12 @@
 package dev.forge.cluster.autoconfigure.lock;
 
 import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
+import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.lock.DefaultClusterLocks;
 import dev.forge.cluster.internal.lock.LockCleanUp;
@@ -45,8 +47,11 @@ public final class LockAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
-    ClusterLocks clusterLocks(LockKeeper keeper, Schema schema, NodeRuntime runtime) {
+    ClusterLocks clusterLocks(LockKeeper keeper, Schema schema, NodeRuntime runtime, ClusterDatabase database) {
         return new DefaultClusterLocks(
-                runtime.node(), new LockStore(schema, runtime.control().shared()), keeper);
+                runtime.node(),
+                new LockStore(schema, runtime.control().shared()),
+                keeper,
+                new CallerTransaction(database.application()));
     }
 }

@@ -9,6 +9,7 @@ import static dev.forge.cluster.autoconfigure.properties.PropertyRules.notBlank;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.shorter;
 
+import dev.forge.cluster.ForeignTransactions;
 import dev.forge.cluster.leader.LostLeadership;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
@@ -27,6 +28,9 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param discovery How nodes find each other.
  * @param controlConnections Number of connections for the cluster's own statements, in addition to the application's pool; at most
  *     20.
+ * @param foreignTransactions What a call of the API does that changes the cluster's tables while only a transaction of another
+ *     DataSource is active. warn: changes them at once, and logs a warning for each place in the application. refuse: throws
+ *     ForeignTransactionException and changes nothing. allow: changes them at once.
  */
 @ConfigurationProperties(prefix = "forge.cluster", ignoreUnknownFields = false)
 public record ClusterProperties(
@@ -36,6 +40,7 @@ public record ClusterProperties(
         @DefaultValue @NestedConfigurationProperty SchemaProperties schema,
         @DefaultValue @NestedConfigurationProperty DirectConnectionProperties directConnection,
         @DefaultValue("2") int controlConnections,
+        @DefaultValue("warn") ForeignTransactions foreignTransactions,
         @DefaultValue @NestedConfigurationProperty NodeProperties node,
         @DefaultValue @NestedConfigurationProperty HeartbeatProperties heartbeat,
         @DefaultValue @NestedConfigurationProperty DetectionProperties detection,

@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.web;
 
 import dev.forge.cluster.autoconfigure.web.Submissions.Submission;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.job.JobOptions;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -13,7 +14,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
-import org.springframework.transaction.support.TransactionOperations;
 
 /**
  * {@code tasks.execute}: enqueues a job for each task, all in one transaction. The id of a task is the key of its job among the jobs of
@@ -24,7 +24,7 @@ final class TaskExecution implements JsonRpc.Method {
     static final int MOST_TASKS = 100;
 
     private final Submissions submissions;
-    private final TransactionOperations transaction;
+    private final CallerTransaction transaction;
 
     private record Task(int index, @Nullable String id, Submission submission) {
 
@@ -33,7 +33,7 @@ final class TaskExecution implements JsonRpc.Method {
         }
     }
 
-    TaskExecution(Submissions submissions, TransactionOperations transaction) {
+    TaskExecution(Submissions submissions, CallerTransaction transaction) {
         this.submissions = submissions;
         this.transaction = transaction;
     }
@@ -83,7 +83,7 @@ final class TaskExecution implements JsonRpc.Method {
         List<Task> ordered =
                 tasks.stream().sorted(Comparator.comparing(Task::lock)).toList();
         var jobs = new UUID[tasks.size()];
-        transaction.executeWithoutResult(status -> {
+        transaction.inOne(() -> {
             for (Task task : ordered) {
                 try {
                     jobs[task.index] = submissions.enqueue(task.submission).id();

@@ -15,10 +15,10 @@ import dev.forge.cluster.autoconfigure.properties.NodeProperties;
 import dev.forge.cluster.autoconfigure.properties.PropertyRules;
 import dev.forge.cluster.autoconfigure.properties.WebProperties;
 import dev.forge.cluster.autoconfigure.web.HealthAliases.Verdict;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
-import dev.forge.cluster.internal.job.store.JobStore;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.node.NodeMode;
@@ -85,7 +85,7 @@ public final class WebAutoConfiguration {
             WebProperties web = properties.web();
             var submissions = new Submissions(runtime.node(), web, jobs, handlers, tools.codec());
             // Not the application's transactions: their isolation level could make two calls with the same task fail.
-            var tasks = new TaskExecution(submissions, new JobStore(schema, database.application()).transaction());
+            var tasks = new TaskExecution(submissions, new CallerTransaction(database.application()));
             logAccess(properties);
             return new WebRoutes(
                             Math.toIntExact(web.maxRequestSize().toBytes()),

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.store;
 
-import dev.forge.cluster.internal.database.BoundConnection;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
@@ -51,19 +51,20 @@ public final class HandlerTransactionStore {
 
     private final Schema schema;
     private final JdbcTemplate jdbc;
+    private final CallerTransaction transaction;
     private final JobFinishStore finishes;
 
     /** @param application the data source of the handlers' transactions */
     public HandlerTransactionStore(Schema schema, DataSource application) {
         this.schema = schema;
         this.jdbc = new JdbcTemplate(application);
+        this.transaction = new CallerTransaction(application);
         this.finishes = new JobFinishStore(schema, application);
     }
 
     /** Returns whether statements of this store are part of the current transaction. */
     public boolean joinsTransaction() {
-        DataSource source = jdbc.getDataSource();
-        return source != null && BoundConnection.joinsTransaction(source);
+        return transaction.isActive();
     }
 
     /** Returns whether each statement of the current transaction sees what others have committed. */

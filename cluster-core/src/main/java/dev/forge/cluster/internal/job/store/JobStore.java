@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.store;
 
-import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
@@ -18,7 +17,6 @@ import java.time.Instant;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.UUID;
 import javax.sql.DataSource;
@@ -28,8 +26,6 @@ import org.springframework.dao.DuplicateKeyException;
 import org.springframework.jdbc.core.ConnectionCallback;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.transaction.support.TransactionOperations;
-import org.springframework.transaction.support.TransactionTemplate;
 
 /**
  * Adds jobs to {@code forge_jobs}, and cancels or retries them on request. {@link JobQueueStore}, {@link JobClaimStore}, {@link
@@ -63,11 +59,6 @@ public final class JobStore {
         this.schema = schema;
         this.jdbc = new JdbcTemplate(source);
         this.client = JdbcClient.create(jdbc);
-    }
-
-    /** Returns a transaction on the same data source, for callers that have none. */
-    public TransactionOperations transaction() {
-        return new TransactionTemplate(new OwnTransactions(Objects.requireNonNull(jdbc.getDataSource())));
     }
 
     // Enqueueing --------------------------------------------------------------------------------------------

@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow.store;
 
-import dev.forge.cluster.internal.database.OwnTransactions;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.StatementFailure;
-import java.sql.Connection;
-import java.sql.SQLException;
-import java.sql.Savepoint;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.UUID;
@@ -14,12 +11,7 @@ import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.springframework.dao.CannotAcquireLockException;
 import org.springframework.dao.DataAccessException;
-import org.springframework.dao.DuplicateKeyException;
-import org.springframework.jdbc.core.ConnectionCallback;
 import org.springframework.jdbc.core.JdbcTemplate;
-import org.springframework.transaction.support.TransactionOperations;
-import org.springframework.transaction.support.TransactionSynchronizationManager;
-import org.springframework.transaction.support.TransactionTemplate;
 
 /**
  * The transaction in which a command (signal, cancel, retry) changes a run: the caller's, or one of its own. The command waits a
@@ -32,14 +24,12 @@ final class CommandTransactionStore {
 
     private static final Duration LOCK_WAIT = Duration.ofSeconds(5);
 
-    private final DataSource source;
+    private final CallerTransaction caller;
     private final JdbcTemplate jdbc;
-    private final TransactionOperations ownTransaction;
 
     CommandTransactionStore(DataSource source) {
-        this.source = source;
+        this.caller = new CallerTransaction(source);
         this.jdbc = new JdbcTemplate(source);
-        this.ownTransaction = new TransactionTemplate(new OwnTransactions(source));
     }
 
     /**
@@ -49,36 +39,16 @@ final class CommandTransactionStore {
      * @throws CannotAcquireLockException if another transaction keeps a row locked for too long
      */
     <T> T execute(String command, UUID run, Supplier<T> work) {
-        // Not by propagation: a transaction of JPA shares its connection, but not its manager.
-        return TransactionSynchronizationManager.hasResource(source)
-                ? Objects.requireNonNull(
-                        jdbc.execute((ConnectionCallback<T>) connection -> join(connection, command, run, work)))
-                : Objects.requireNonNull(
-                        ownTransaction.execute(status -> locking(command, run, limitLockWait(), work)));
-    }
-
-    private <T> T join(Connection connection, String command, UUID run, Supplier<T> work) throws SQLException {
-        Savepoint before = connection.setSavepoint();
-        try {
+        boolean joins = caller.isActive();
+        // A rollback restores the lock_timeout, too.
+        return caller.inOne(() -> {
             LockTimeout timeout = limitLockWait();
             T result = locking(command, run, timeout, work);
-            restore(timeout);
-            connection.releaseSavepoint(before);
-            return result;
-        } catch (RuntimeException e) {
-            if (canContinue(e)) {
-                // Also restores the lock_timeout.
-                connection.rollback(before);
+            if (joins) {
+                restore(timeout);
             }
-            throw e;
-        }
-    }
-
-    /** Returns whether the caller's transaction can continue: other failures of the database have ended it. */
-    private static boolean canContinue(RuntimeException failure) {
-        return !(failure instanceof DataAccessException)
-                || failure instanceof DuplicateKeyException
-                || failure instanceof CannotAcquireLockException;
+            return result;
+        });
     }
 
     /** The {@code lock_timeout} that the transaction had before, and the one that the command has. */

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow.store;
 
-import dev.forge.cluster.internal.database.BoundConnection;
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.store.ClaimKey;
@@ -58,18 +58,18 @@ public final class WorkflowHistoryStore {
     static final int SMALL_SIGNAL_BYTES = 1_000;
 
     private final Schema schema;
-    private final DataSource source;
+    private final CallerTransaction transaction;
     private final JdbcClient client;
 
     public WorkflowHistoryStore(Schema schema, DataSource source) {
         this.schema = schema;
-        this.source = source;
+        this.transaction = new CallerTransaction(source);
         this.client = JdbcClient.create(source);
     }
 
     /** Returns whether statements of this store are part of a transaction that is active on this thread. */
     public boolean joinsTransaction() {
-        return BoundConnection.joinsTransaction(source);
+        return transaction.isActive();
     }
 
     // Reading -----------------------------------------------------------------------------------------------
