@@ -16,6 +16,7 @@ import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.orm.jpa.JpaTransactionManager;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.annotation.TransactionManagementConfigurer;
+import org.springframework.transaction.support.AbstractPlatformTransactionManager;
 import org.springframework.transaction.support.ResourceTransactionManager;
 import org.springframework.util.ClassUtils;
 
@@ -54,11 +55,23 @@ final class TransactionManagerSelector {
             // Managers whose data source is unknown, such as a JtaTransactionManager.
             own = all.stream().filter(manager -> !isForeign(manager)).toList();
         }
+        own.forEach(TransactionManagerSelector::requireSynchronization);
         return switch (own.size()) {
             case 0 -> new JdbcTransactionManager(application);
             case 1 -> own.get(0);
             default -> primary(managers, own);
         };
+    }
+
+    /** Without synchronization, nobody can tell a transaction from one that has ended. */
+    private static void requireSynchronization(PlatformTransactionManager manager) {
+        if (manager instanceof AbstractPlatformTransactionManager own
+                && own.getTransactionSynchronization() == AbstractPlatformTransactionManager.SYNCHRONIZATION_NEVER) {
+            throw new ClusterStartupException(
+                    "The transaction manager %s has transactionSynchronization NEVER: the cluster's statements cannot join its transactions"
+                            .formatted(manager.getClass().getName()),
+                    "Leave transactionSynchronization at its default, ALWAYS.");
+        }
     }
 
     private PlatformTransactionManager primary(

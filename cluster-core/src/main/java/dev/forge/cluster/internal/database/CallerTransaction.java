@@ -61,14 +61,14 @@ public final class CallerTransaction {
         return transactions.isActive() && !isCompleted();
     }
 
-    /** Returns whether the caller's transaction has ended, and Spring calls those that wanted to know. */
+    /** Returns whether the bound transaction has ended, and Spring calls those that wanted to know. */
     private boolean isCompleted() {
-        if (!TransactionSynchronizationManager.isActualTransactionActive()) {
-            return false;
+        // Before it tells of the completion, Spring ends the synchronization.
+        if (!TransactionSynchronizationManager.isSynchronizationActive() || transactions.isAutoCommit()) {
+            return true;
         }
         Joined joined = joined();
-        return transactions.isAutoCommit()
-                || (joined == null ? !TransactionSynchronizationManager.isSynchronizationActive() : joined.committed);
+        return joined != null && joined.committed;
     }
 
     // Statements --------------------------------------------------------------------------------------------
@@ -95,18 +95,15 @@ public final class CallerTransaction {
                 : separately(statements);
     }
 
-    private static <T> T joinAll(Connection connection, @Nullable Joined joined, Supplier<T> statements)
-            throws SQLException {
+    private static <T> T joinAll(Connection connection, Joined joined, Supplier<T> statements) throws SQLException {
         Savepoint before = connection.setSavepoint();
-        int actions = joined == null ? 0 : joined.actions.size();
+        int actions = joined.actions.size();
         try {
             T result = statements.get();
             connection.releaseSavepoint(before);
             return result;
         } catch (RuntimeException | Error e) {
-            if (joined != null) {
-                joined.keep(actions);
-            }
+            joined.keep(actions);
             try {
                 connection.rollback(before);
             } catch (SQLException failure) {
@@ -129,13 +126,7 @@ public final class CallerTransaction {
     }
 
     private <T> T separately(Supplier<T> statements) {
-        boolean active = TransactionSynchronizationManager.isActualTransactionActive();
-        try {
-            return notNull(separate.execute(status -> statements.get()));
-        } finally {
-            // Spring does not restore it for a transaction that has ended.
-            TransactionSynchronizationManager.setActualTransactionActive(active);
-        }
+        return notNull(separate.execute(status -> statements.get()));
     }
 
     private static <T> T notNull(@Nullable T result) {
@@ -144,11 +135,10 @@ public final class CallerTransaction {
 
     /** Runs an action after the commit of the caller's transaction, and not at all after a rollback; now if there is none. */
     public void afterCommit(Runnable action) {
-        Joined joined = isActive() ? join() : null;
-        if (joined == null) {
-            action.run();
+        if (isActive()) {
+            join().actions.add(action);
         } else {
-            joined.actions.add(action);
+            action.run();
         }
     }
 
@@ -211,10 +201,10 @@ public final class CallerTransaction {
         return (Joined) TransactionSynchronizationManager.getResource(key);
     }
 
-    /** Notes that the transaction has work of this object; returns null if Spring does not tell when it ends. */
-    private @Nullable Joined join() {
+    /** Notes that the active transaction has work of this object. */
+    private Joined join() {
         Joined joined = joined();
-        if (joined == null && TransactionSynchronizationManager.isSynchronizationActive()) {
+        if (joined == null) {
             joined = new Joined();
             TransactionSynchronizationManager.bindResource(key, joined);
             TransactionSynchronizationManager.registerSynchronization(joined);

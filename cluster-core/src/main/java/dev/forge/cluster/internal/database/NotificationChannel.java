@@ -5,8 +5,10 @@ package dev.forge.cluster.internal.database;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
+import java.util.Objects;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.UncategorizedSQLException;
 import org.springframework.jdbc.core.ConnectionCallback;
 import org.springframework.jdbc.core.JdbcTemplate;
 
@@ -21,20 +23,35 @@ public final class NotificationChannel {
     private static final String SEND_WITHOUT_FLUSH = SEND + ", set_config('synchronous_commit', 'off', true)";
 
     private final Schema schema;
+    private final DataSource source;
     private final JdbcTemplate jdbc;
+    private final CallerTransaction transaction;
 
     public NotificationChannel(Schema schema, DataSource source) {
         this.schema = schema;
+        this.source = source;
         this.jdbc = new JdbcTemplate(source);
+        this.transaction = new CallerTransaction(source);
     }
 
     /** Sends a notification: now, or when the current transaction commits. */
     public void send(String text) {
-        ConnectionCallback<@Nullable Void> send = connection -> {
+        if (transaction.isActive()) {
+            ConnectionCallback<@Nullable Void> send = connection -> {
+                send(connection, text);
+                return null;
+            };
+            jdbc.execute(send);
+            return;
+        }
+        // Not through Spring, which would keep the connection until a transaction of the caller ends.
+        try (Connection connection = source.getConnection()) {
             send(connection, text);
-            return null;
-        };
-        jdbc.execute(send);
+        } catch (SQLException e) {
+            throw Objects.requireNonNullElseGet(
+                    jdbc.getExceptionTranslator().translate("notification", SEND, e),
+                    () -> new UncategorizedSQLException("notification", SEND, e));
+        }
     }
 
     private void send(Connection connection, String text) throws SQLException {

@@ -1,0 +1,805 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.autoconfigure;
+
+import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
+import static dev.forge.cluster.autoconfigure.PatientAwaits.awaitOften;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import ch.qos.logback.classic.Level;
+import com.zaxxer.hikari.HikariDataSource;
+import dev.forge.cluster.ClusterDataSource;
+import dev.forge.cluster.ForeignTransactionException;
+import dev.forge.cluster.ReadOnlyTransactionException;
+import dev.forge.cluster.audit.AuditTrail;
+import dev.forge.cluster.audit.Operator;
+import dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration;
+import dev.forge.cluster.cron.ClusterCron;
+import dev.forge.cluster.cron.CronDefinition;
+import dev.forge.cluster.cron.CronInfo;
+import dev.forge.cluster.cron.Crons;
+import dev.forge.cluster.internal.database.CallerTransaction;
+import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.job.BulkOptions;
+import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.EnqueuedJob;
+import dev.forge.cluster.job.JobBatch;
+import dev.forge.cluster.job.JobBatchOptions;
+import dev.forge.cluster.job.JobFilter;
+import dev.forge.cluster.job.JobLimits;
+import dev.forge.cluster.job.JobName;
+import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.job.JobRejectedException;
+import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.UnknownJobException;
+import dev.forge.cluster.lock.ClusterLocks;
+import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.ClusterWorkflow;
+import dev.forge.cluster.workflow.WorkflowContext;
+import dev.forge.cluster.workflow.WorkflowStatus;
+import dev.forge.cluster.workflow.Workflows;
+import jakarta.persistence.Entity;
+import jakarta.persistence.EntityManagerFactory;
+import jakarta.persistence.Id;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
+import java.util.stream.IntStream;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.beans.factory.annotation.Qualifier;
+import org.springframework.boot.autoconfigure.AutoConfigurations;
+import org.springframework.boot.jdbc.autoconfigure.DataSourceProperties;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.context.ApplicationContext;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.Primary;
+import org.springframework.core.env.Environment;
+import org.springframework.jdbc.core.JdbcTemplate;
+import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.orm.jpa.JpaTransactionManager;
+import org.springframework.orm.jpa.LocalContainerEntityManagerFactoryBean;
+import org.springframework.orm.jpa.persistenceunit.PersistenceManagedTypes;
+import org.springframework.orm.jpa.vendor.HibernateJpaVendorAdapter;
+import org.springframework.transaction.IllegalTransactionStateException;
+import org.springframework.transaction.PlatformTransactionManager;
+import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.support.AbstractPlatformTransactionManager;
+import org.springframework.transaction.support.DefaultTransactionStatus;
+import org.springframework.transaction.support.TransactionSynchronization;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
+import org.springframework.transaction.support.TransactionTemplate;
+
+/** Every changing call of the API, in every kind of transaction that a caller may have. */
+@ClusterPostgres
+class CallerTransactionTests {
+
+    private final TestDatabase database;
+
+    CallerTransactionTests(TestDatabase database) {
+        this.database = database;
+        database.jdbc()
+                .sql("CREATE TABLE IF NOT EXISTS thing (id uuid PRIMARY KEY)")
+                .update();
+    }
+
+    @Entity(name = "thing")
+    static class Thing {
+        @Id
+        private UUID id = UUID.randomUUID();
+    }
+
+    @JobName("order")
+    record Order(int number) {}
+
+    @Configuration(proxyBeanMethods = false)
+    static class Beans {
+
+        @Bean
+        @Primary
+        @ClusterDataSource
+        HikariDataSource source(DataSourceProperties properties, Environment environment) {
+            HikariDataSource source = pool(properties);
+            source.setAutoCommit(environment.getProperty("auto-commit", Boolean.class, true));
+            return source;
+        }
+
+        @Bean
+        HikariDataSource second(DataSourceProperties properties) {
+            return pool(properties);
+        }
+
+        private static HikariDataSource pool(DataSourceProperties properties) {
+            HikariDataSource pool = properties
+                    .initializeDataSourceBuilder()
+                    .type(HikariDataSource.class)
+                    .build();
+            pool.setMinimumIdle(1);
+            return pool;
+        }
+
+        @Bean
+        LocalContainerEntityManagerFactoryBean entities(@ClusterDataSource HikariDataSource source) {
+            var entities = new LocalContainerEntityManagerFactoryBean();
+            entities.setDataSource(source);
+            entities.setManagedTypes(PersistenceManagedTypes.of(Thing.class.getName()));
+            entities.setJpaVendorAdapter(new HibernateJpaVendorAdapter());
+            entities.setPersistenceUnitName("things");
+            return entities;
+        }
+
+        @Bean
+        @Primary
+        JdbcTransactionManager own(HikariDataSource source) {
+            return new JdbcTransactionManager(source);
+        }
+
+        @Bean
+        JpaTransactionManager jpa(EntityManagerFactory entities) {
+            return new JpaTransactionManager(entities);
+        }
+
+        @Bean
+        JdbcTransactionManager foreign(@Qualifier("second") HikariDataSource second) {
+            return new JdbcTransactionManager(second);
+        }
+
+        @Bean
+        Distributed distributed() {
+            return new Distributed();
+        }
+
+        @Bean
+        Work work() {
+            return new Work();
+        }
+    }
+
+    /** Binds nothing to the thread, as the manager of a JTA transaction. */
+    static final class Distributed extends AbstractPlatformTransactionManager {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        protected Object doGetTransaction() {
+            return new Object();
+        }
+
+        @Override
+        protected void doBegin(Object transaction, TransactionDefinition definition) {}
+
+        @Override
+        protected void doCommit(DefaultTransactionStatus status) {}
+
+        @Override
+        protected void doRollback(DefaultTransactionStatus status) {}
+    }
+
+    static class Work {
+        @ClusterJob(name = "order")
+        public void order(Order order) {}
+
+        @ClusterJob(name = "unused")
+        public void unused() {}
+
+        @ClusterCron(name = "report", value = "0 0 3 1 1 *")
+        public void report() {}
+
+        @ClusterWorkflow(name = "flow")
+        public String flow(WorkflowContext wf) {
+            return wf.awaitSignal("go", String.class);
+        }
+    }
+
+    // Callers -----------------------------------------------------------------------------------------------
+
+    /** The transaction in which a call is made. */
+    private enum Caller {
+        NONE,
+        OWN,
+        OWN_ROLLED_BACK,
+        OWN_ROLLED_BACK_TO_A_SAVEPOINT,
+        JPA,
+        JPA_ROLLED_BACK,
+        SUPPORTS,
+        NOT_SUPPORTED_IN_OWN,
+        NOT_SUPPORTED_IN_JPA,
+        FOREIGN,
+        FOREIGN_ROLLED_BACK,
+        FOREIGN_READ_ONLY,
+        DISTRIBUTED_ROLLED_BACK,
+        OWN_IN_FOREIGN_READ_ONLY,
+        OWN_ROLLED_BACK_IN_FOREIGN,
+        FOREIGN_ROLLED_BACK_IN_OWN,
+        AFTER_COMMIT,
+        AFTER_COMMIT_OF_JPA,
+        AFTER_COMPLETION_OF_ROLLBACK;
+
+        /** Whether what a call has written in this transaction is rolled back. */
+        boolean undoes() {
+            return this == OWN_ROLLED_BACK
+                    || this == OWN_ROLLED_BACK_TO_A_SAVEPOINT
+                    || this == JPA_ROLLED_BACK
+                    || this == OWN_ROLLED_BACK_IN_FOREIGN;
+        }
+    }
+
+    /** The application of a test. */
+    private record App(ApplicationContext context, JdbcTemplate jdbc) {
+
+        <T> T bean(Class<T> type) {
+            return context.getBean(type);
+        }
+
+        private void in(String manager, int propagation, boolean readOnly, boolean commit, Runnable action) {
+            var template = new TransactionTemplate(context.getBean(manager, PlatformTransactionManager.class));
+            template.setPropagationBehavior(propagation);
+            template.setReadOnly(readOnly);
+            template.executeWithoutResult(status -> {
+                action.run();
+                if (!commit) {
+                    status.setRollbackOnly();
+                }
+            });
+        }
+
+        private void in(String manager, boolean commit, Runnable action) {
+            in(manager, TransactionDefinition.PROPAGATION_REQUIRED, false, commit, action);
+        }
+
+        private static void afterwards(Runnable afterCommit, Runnable afterCompletion) {
+            TransactionSynchronizationManager.registerSynchronization(new TransactionSynchronization() {
+                @Override
+                public void afterCommit() {
+                    afterCommit.run();
+                }
+
+                @Override
+                public void afterCompletion(int status) {
+                    afterCompletion.run();
+                }
+            });
+        }
+
+        void call(Caller caller, Runnable action) {
+            int supports = TransactionDefinition.PROPAGATION_SUPPORTS;
+            int notSupported = TransactionDefinition.PROPAGATION_NOT_SUPPORTED;
+            int required = TransactionDefinition.PROPAGATION_REQUIRED;
+            switch (caller) {
+                case NONE -> action.run();
+                case OWN -> in("own", true, action);
+                case OWN_ROLLED_BACK -> in("own", false, action);
+                case OWN_ROLLED_BACK_TO_A_SAVEPOINT ->
+                    in("own", true, () -> in("own", TransactionDefinition.PROPAGATION_NESTED, false, false, action));
+                case JPA -> in("jpa", true, action);
+                case JPA_ROLLED_BACK -> in("jpa", false, action);
+                case SUPPORTS -> in("own", supports, false, true, action);
+                case NOT_SUPPORTED_IN_OWN -> in("own", false, () -> in("own", notSupported, false, true, action));
+                case NOT_SUPPORTED_IN_JPA -> in("jpa", false, () -> in("jpa", notSupported, false, true, action));
+                case FOREIGN -> in("foreign", true, action);
+                case FOREIGN_ROLLED_BACK -> in("foreign", false, action);
+                case FOREIGN_READ_ONLY -> in("foreign", required, true, true, action);
+                case DISTRIBUTED_ROLLED_BACK -> in("distributed", false, action);
+                case OWN_IN_FOREIGN_READ_ONLY -> in("foreign", required, true, true, () -> in("own", true, action));
+                case OWN_ROLLED_BACK_IN_FOREIGN -> in("foreign", true, () -> in("own", false, action));
+                case FOREIGN_ROLLED_BACK_IN_OWN -> in("own", true, () -> in("foreign", false, action));
+                case AFTER_COMMIT -> in("own", true, () -> afterwards(action, () -> {}));
+                case AFTER_COMMIT_OF_JPA -> in("jpa", true, () -> afterwards(action, () -> {}));
+                case AFTER_COMPLETION_OF_ROLLBACK -> in("own", false, () -> afterwards(() -> {}, action));
+            }
+        }
+    }
+
+    private void run(Check test, String... properties) {
+        new ApplicationContextRunner()
+                .withPropertyValues(
+                        "spring.application.name=orders",
+                        "spring.datasource.url=" + database.url(),
+                        "spring.datasource.username=" + database.username(),
+                        "spring.datasource.password=" + database.password(),
+                        "forge.cluster.worker.poll-interval=10m",
+                        "forge.cluster.sweep.interval=50s")
+                .withPropertyValues(properties)
+                .withConfiguration(TestApplications.CLUSTER)
+                .withConfiguration(AutoConfigurations.of(WorkflowAutoConfiguration.class))
+                .withBean(DataSourceProperties.class, () -> properties())
+                .withUserConfiguration(Beans.class)
+                .run(context ->
+                        test.accept(new App(context, new JdbcTemplate(context.getBean("source", DataSource.class)))));
+    }
+
+    private DataSourceProperties properties() {
+        var properties = new DataSourceProperties();
+        properties.setUrl(database.url());
+        properties.setUsername(database.username());
+        properties.setPassword(database.password());
+        return properties;
+    }
+
+    private interface Check {
+        void accept(App app) throws Exception;
+    }
+
+    // Calls -------------------------------------------------------------------------------------------------
+
+    /**
+     * A call, and whether its effect is there. What a call announces has to take place without another look at the tables.
+     *
+     * @param joins whether the call is part of the caller's transaction
+     */
+    private record Call(String name, boolean joins, Runnable action, BooleanSupplier effect) {
+
+        String method() {
+            int end = name.indexOf(' ');
+            return end < 0 ? name : name.substring(0, end);
+        }
+    }
+
+    /** Makes everything ready for each call. */
+    private static List<Supplier<Call>> calls(App app) {
+        Jobs jobs = app.bean(Jobs.class);
+        Workflows workflows = app.bean(Workflows.class);
+        Crons crons = app.bean(Crons.class);
+        AuditTrail trail = app.bean(AuditTrail.class);
+        var numbers = new AtomicInteger();
+        Supplier<String> names = () -> UUID.randomUUID().toString();
+        JobOptions later = JobOptions.defaults().withDelay(Duration.ofHours(1));
+        return List.of(
+                () -> {
+                    var id = new Holder();
+                    return new Call(
+                            "Jobs.enqueue",
+                            true,
+                            () -> id.value = jobs.enqueue(new Order(1)).id(),
+                            () -> is(jobs, id, JobStatus.COMPLETED));
+                },
+                () -> {
+                    var id = new Holder();
+                    return new Call(
+                            "Jobs.enqueue with a unique key",
+                            true,
+                            () -> id.value = jobs.enqueue(
+                                            new Order(1), JobOptions.defaults().withUniqueKey(names.get()))
+                                    .id(),
+                            () -> is(jobs, id, JobStatus.COMPLETED));
+                },
+                () -> {
+                    var id = new Holder();
+                    return new Call(
+                            "Jobs.enqueueAll",
+                            true,
+                            () -> id.value = last(jobs.enqueueAll(
+                                    List.of(new Order(1), new Order(2)),
+                                    order -> order.number == 1 ? later : JobOptions.defaults())),
+                            () -> is(jobs, id, JobStatus.COMPLETED));
+                },
+                () -> {
+                    UUID original = jobs.enqueue(new Order(1), later).id();
+                    var id = new Holder();
+                    return new Call(
+                            "Jobs.enqueueCopy by an operator",
+                            true,
+                            () -> id.value = trail.as(
+                                    Operator.named("operator"),
+                                    null,
+                                    () -> jobs.enqueueCopy(original, null)
+                                            .orElseThrow()
+                                            .id()),
+                            () -> is(jobs, id, JobStatus.COMPLETED));
+                },
+                () -> {
+                    var id = new Holder();
+                    return new Call(
+                            "Jobs.batch",
+                            true,
+                            () -> id.value = jobs.batch(
+                                            JobBatchOptions.named("import").withOnEnd(new Order(1)))
+                                    .id(),
+                            () -> jobs.batch(id.get())
+                                    .info()
+                                    .filter(batch -> is(jobs, batch.onEnd(), JobStatus.PENDING))
+                                    .isPresent());
+                },
+                () -> {
+                    JobBatch batch = jobs.batch(JobBatchOptions.named("import"));
+                    return new Call(
+                            "JobBatch.close",
+                            true,
+                            batch::close,
+                            () -> batch.info().orElseThrow().closedAt() != null);
+                },
+                () -> {
+                    UUID id = jobs.enqueue(new Order(1), later).id();
+                    return new Call(
+                            "Jobs.cancel", true, () -> jobs.cancel(id), () -> is(jobs, id, JobStatus.CANCELLED));
+                },
+                () -> {
+                    UUID id = jobs.enqueue(new Order(1), later).id();
+                    return new Call(
+                            "Jobs.cancel by an operator",
+                            true,
+                            () -> trail.as(Operator.named("operator"), null, () -> jobs.cancel(id)),
+                            () -> is(jobs, id, JobStatus.CANCELLED));
+                },
+                () -> {
+                    UUID id = jobs.enqueue(new Order(1), later).id();
+                    jobs.cancel(id);
+                    return new Call("Jobs.retry", true, () -> jobs.retry(id), () -> is(jobs, id, JobStatus.COMPLETED));
+                },
+                () -> {
+                    UUID id = jobs.enqueue(new Order(1), later).id();
+                    jobs.cancel(id);
+                    return new Call(
+                            "Jobs.retryWithPayload",
+                            true,
+                            () -> jobs.retryWithPayload(id, "{\"number\":2}"),
+                            () -> is(jobs, id, JobStatus.COMPLETED));
+                },
+                () -> {
+                    boolean paused = jobs.paused().contains("unused");
+                    return new Call(
+                            "Jobs.pause and resume",
+                            false,
+                            () -> {
+                                if (paused) {
+                                    jobs.resume("unused");
+                                } else {
+                                    jobs.pause("unused");
+                                }
+                                assertThat(jobs.paused().contains("unused")).isNotEqualTo(paused);
+                            },
+                            () -> true);
+                },
+                () -> {
+                    int number = 1_000 + numbers.incrementAndGet();
+                    return new Call(
+                            "Jobs.limit",
+                            false,
+                            () -> {
+                                jobs.limit("unused", JobLimits.none().withConcurrency(number));
+                                assertThat(jobs.limits("unused").concurrency()).isEqualTo(number);
+                            },
+                            () -> true);
+                },
+                () -> {
+                    String name = names.get();
+                    return new Call(
+                            "Crons.create",
+                            true,
+                            () -> crons.create(
+                                    CronDefinition.cron(name, "0 0 4 1 1 *").withHandler("report")),
+                            () -> crons.find(name).isPresent());
+                },
+                () -> {
+                    String name = cron(crons, names.get());
+                    return new Call(
+                            "Crons.change",
+                            true,
+                            () -> crons.change(
+                                    CronDefinition.cron(name, "0 0 5 1 1 *").withHandler("report")),
+                            () -> crons.find(name)
+                                    .map(CronInfo::expression)
+                                    .orElseThrow()
+                                    .startsWith("0 0 5"));
+                },
+                () -> {
+                    String name = cron(crons, names.get());
+                    return new Call(
+                            "Crons.pause",
+                            true,
+                            () -> crons.pause(name),
+                            () -> crons.find(name).orElseThrow().paused());
+                },
+                () -> {
+                    String name = cron(crons, names.get());
+                    return new Call(
+                            "Crons.delete",
+                            true,
+                            () -> crons.delete(name),
+                            () -> crons.find(name).isEmpty());
+                },
+                () -> {
+                    String name = cron(crons, names.get());
+                    return new Call(
+                            "Crons.trigger",
+                            true,
+                            () -> crons.trigger(name),
+                            () -> crons.runs(name, 1).stream()
+                                    .anyMatch(run -> is(jobs, run.job(), JobStatus.COMPLETED)));
+                },
+                () -> {
+                    var id = new Holder();
+                    return new Call(
+                            "Workflows.start",
+                            true,
+                            () -> id.value = workflows.start("flow", null, names.get()),
+                            () -> workflows
+                                    .find(id.get())
+                                    .filter(run -> "go".equals(run.awaits()))
+                                    .isPresent());
+                },
+                () -> {
+                    UUID run = waiting(workflows);
+                    return new Call(
+                            "Workflows.signal",
+                            true,
+                            () -> workflows.signal(run, "go", "now"),
+                            () -> is(workflows, run, WorkflowStatus.COMPLETED));
+                },
+                () -> {
+                    UUID run = waiting(workflows);
+                    return new Call(
+                            "Workflows.cancel",
+                            true,
+                            () -> workflows.cancel(run, "not needed"),
+                            () -> is(workflows, run, WorkflowStatus.COMPENSATED));
+                });
+    }
+
+    private static final class Holder {
+        private @Nullable UUID value;
+
+        UUID get() {
+            return value == null ? UUID.randomUUID() : value;
+        }
+    }
+
+    private static UUID last(List<EnqueuedJob> enqueued) {
+        return enqueued.get(enqueued.size() - 1).id();
+    }
+
+    private static boolean is(Jobs jobs, Holder id, JobStatus status) {
+        return is(jobs, id.get(), status);
+    }
+
+    private static boolean is(Jobs jobs, @Nullable UUID id, JobStatus status) {
+        return id != null && jobs.find(id).filter(job -> job.status() == status).isPresent();
+    }
+
+    private static boolean is(Workflows workflows, UUID run, WorkflowStatus status) {
+        return workflows.find(run).orElseThrow().status() == status;
+    }
+
+    private static String cron(Crons crons, String name) {
+        crons.create(CronDefinition.cron(name, "0 0 4 1 1 *").withHandler("report"));
+        return name;
+    }
+
+    private static UUID waiting(Workflows workflows) {
+        UUID run = workflows.start("flow", null);
+        await().until(() -> "go".equals(workflows.find(run).orElseThrow().awaits()));
+        return run;
+    }
+
+    // Tests -------------------------------------------------------------------------------------------------
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void call_that_returns_has_stored_and_announced_unless_its_own_transaction_rolls_back(boolean autoCommit) {
+        run(
+                app -> {
+                    for (Supplier<Call> prepare : calls(app)) {
+                        var checks = new ArrayList<Runnable>();
+                        for (Caller caller : Caller.values()) {
+                            // With auto-commit a former read changes nothing.
+                            for (boolean reads : autoCommit ? new boolean[] {true} : new boolean[] {true, false}) {
+                                checks.add(make(app, prepare.get(), caller, reads));
+                            }
+                        }
+                        checks.forEach(Runnable::run);
+                    }
+                },
+                "auto-commit=" + autoCommit,
+                "forge.cluster.foreign-transactions=allow");
+    }
+
+    /** Makes a call; returns what checks its effect. */
+    private static Runnable make(App app, Call call, Caller caller, boolean reads) {
+        app.call(caller, () -> {
+            if (reads) {
+                app.jdbc.queryForObject("SELECT count(*) FROM thing", Long.class);
+            }
+            call.action.run();
+        });
+        String what = "%s, %s, %s".formatted(call.name, caller, reads ? "after a read" : "first");
+        return () -> {
+            if (call.joins && caller.undoes()) {
+                assertThat(call.effect.getAsBoolean()).as(what).isFalse();
+            } else if (!call.effect.getAsBoolean()) {
+                awaitOften().alias(what).until(call.effect::getAsBoolean);
+            }
+        };
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"own", "jpa"})
+    void read_only_transaction_of_the_clusters_data_source_is_named(String manager) {
+        run(app -> {
+            for (Supplier<Call> prepare : calls(app)) {
+                Call call = prepare.get();
+                if (call.joins && !call.name.endsWith("operator")) {
+                    assertThatExceptionOfType(ReadOnlyTransactionException.class)
+                            .as(call.name)
+                            .isThrownBy(() -> app.in(
+                                    manager, TransactionDefinition.PROPAGATION_REQUIRED, true, true, call.action))
+                            .withMessageContaining(call.method());
+                }
+            }
+        });
+    }
+
+    @Test
+    void transaction_of_another_data_source_is_reported_once_for_each_place() {
+        try (var lines = new LogLines(CallerTransaction.class)) {
+            run(app -> {
+                Jobs jobs = app.bean(Jobs.class);
+                for (int i = 0; i < 3; i++) {
+                    app.in("foreign", true, () -> jobs.enqueue(new Order(1)));
+                }
+                app.in("foreign", true, () -> jobs.enqueue(new Order(2)));
+                jobs.enqueue(new Order(3));
+                app.in("own", true, () -> jobs.enqueue(new Order(4)));
+                assertThat(lines.own(Level.WARN))
+                        .hasSize(2)
+                        .allSatisfy(line -> assertThat(line)
+                                .contains(
+                                        "Jobs.enqueue at ",
+                                        "CallerTransactionTests",
+                                        "another DataSource",
+                                        "forge.cluster.foreign-transactions=refuse"));
+            });
+        }
+    }
+
+    @Test
+    void transaction_of_another_data_source_can_be_refused() {
+        run(
+                app -> {
+                    Jobs jobs = app.bean(Jobs.class);
+                    for (Supplier<Call> prepare : calls(app)) {
+                        Call call = prepare.get();
+                        if (call.joins && !call.name.endsWith("operator")) {
+                            assertThatExceptionOfType(ForeignTransactionException.class)
+                                    .as(call.name)
+                                    .isThrownBy(() -> app.in("foreign", true, call.action))
+                                    .withMessageContaining(call.method());
+                        }
+                    }
+                    assertThatExceptionOfType(ForeignTransactionException.class)
+                            .isThrownBy(() -> app.in("distributed", true, () -> jobs.enqueue(new Order(1))));
+                    app.in("foreign", true, () -> app.in("own", true, () -> jobs.enqueue(new Order(1))));
+                    app.call(Caller.SUPPORTS, () -> jobs.enqueue(new Order(1)));
+                },
+                "forge.cluster.foreign-transactions=refuse");
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void many_jobs_are_stored_all_or_none_in_every_transaction(boolean autoCommit) {
+        run(
+                app -> {
+                    Jobs jobs = app.bean(Jobs.class);
+                    JobBatch closed = jobs.batch(JobBatchOptions.named("closed"));
+                    closed.close();
+                    List<Order> orders =
+                            IntStream.range(0, 2_500).mapToObj(Order::new).toList();
+                    long before = stored();
+                    int batches = jobs.batches(100).size();
+                    for (Caller caller : Caller.values()) {
+                        app.call(
+                                caller,
+                                () -> assertThatExceptionOfType(JobRejectedException.class)
+                                        .as(caller.toString())
+                                        .isThrownBy(() -> jobs.enqueueAll(
+                                                orders,
+                                                order -> order.number < 2_000
+                                                        ? JobOptions.defaults()
+                                                        : JobOptions.defaults().withBatch(closed.id()))));
+                        assertThat(stored()).as(caller.toString()).isEqualTo(before);
+                        app.call(
+                                caller,
+                                () -> assertThatExceptionOfType(JobRejectedException.class)
+                                        .as(caller.toString())
+                                        .isThrownBy(() -> jobs.batch(JobBatchOptions.named("part")
+                                                .withParent(closed.id())
+                                                .withOnEnd(new Order(1)))));
+                        assertThat(jobs.batches(100)).as(caller.toString()).hasSize(batches);
+                    }
+                },
+                "auto-commit=" + autoCommit,
+                "forge.cluster.foreign-transactions=allow");
+    }
+
+    private long stored() {
+        return database.jdbc()
+                .sql("SELECT count(*) FROM forge_jobs")
+                .query(Long.class)
+                .single();
+    }
+
+    @Test
+    void only_a_transaction_of_the_clusters_data_source_excludes_locks_and_bulk_calls() {
+        run(
+                app -> {
+                    Jobs jobs = app.bean(Jobs.class);
+                    ClusterLocks locks = app.bean(ClusterLocks.class);
+                    JobFilter mine = JobFilter.all().withName("order");
+                    for (Caller caller : Caller.values()) {
+                        boolean joins = caller.undoes()
+                                || List.of(
+                                                Caller.OWN,
+                                                Caller.JPA,
+                                                Caller.OWN_IN_FOREIGN_READ_ONLY,
+                                                Caller.FOREIGN_ROLLED_BACK_IN_OWN)
+                                        .contains(caller);
+                        if (caller == Caller.AFTER_COMMIT || caller == Caller.AFTER_COMMIT_OF_JPA) {
+                            // Nobody can tell it from the transaction itself unless a call was made there.
+                            continue;
+                        }
+                        app.call(caller, () -> {
+                            if (joins) {
+                                assertThatThrownBy(() -> locks.tryWithLock("lock", () -> {}))
+                                        .as(caller.toString())
+                                        .isInstanceOf(IllegalTransactionStateException.class);
+                                assertThatThrownBy(() -> jobs.cancelAll(mine, BulkOptions.defaults()))
+                                        .as(caller.toString())
+                                        .isInstanceOf(JobRejectedException.class);
+                            } else {
+                                assertThat(locks.tryWithLock("lock", () -> {}))
+                                        .as(caller.toString())
+                                        .isTrue();
+                                jobs.cancelAll(mine, BulkOptions.defaults());
+                            }
+                        });
+                    }
+                },
+                "auto-commit=false",
+                "forge.cluster.foreign-transactions=allow");
+    }
+
+    @Test
+    void callers_transaction_keeps_no_connection_of_the_cluster() {
+        run(
+                app -> {
+                    Jobs jobs = app.bean(Jobs.class);
+                    Map<String, Runnable> calls = Map.of(
+                            "pause", () -> jobs.pause("unused"),
+                            "resume", () -> jobs.resume("unused"),
+                            "paused", jobs::paused,
+                            "limit", () -> jobs.limit("unused", JobLimits.none()),
+                            "limits", () -> jobs.limits("unused"),
+                            "demand", jobs::demand,
+                            "cancel",
+                                    () -> jobs.cancel(jobs.enqueue(
+                                                    new Order(1),
+                                                    JobOptions.defaults().withUniqueKey("key"))
+                                            .id()),
+                            "unknown name",
+                                    () -> assertThatExceptionOfType(UnknownJobException.class)
+                                            .isThrownBy(() -> jobs.enqueueNamed("nobody-has-it", null)));
+                    for (Caller caller : List.of(Caller.OWN, Caller.FOREIGN, Caller.SUPPORTS)) {
+                        calls.forEach((name, call) -> app.call(caller, () -> {
+                            call.run();
+                            assertThat(TransactionSynchronizationManager.getResourceMap()
+                                            .keySet())
+                                    .as("%s, %s", name, caller)
+                                    .noneMatch(ControlConnections.class::isInstance);
+                        }));
+                    }
+                },
+                "forge.cluster.control-connections=1",
+                "forge.cluster.foreign-transactions=allow");
+    }
+}
