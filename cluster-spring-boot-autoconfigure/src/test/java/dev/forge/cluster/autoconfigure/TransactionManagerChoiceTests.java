@@ -32,6 +32,7 @@ import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.orm.jpa.JpaTransactionManager;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.support.AbstractPlatformTransactionManager;
 
 /** Choice of the transaction manager for the cluster's transactions among several. */
 @ClusterPostgres
@@ -111,6 +112,23 @@ class TransactionManagerChoiceTests {
         PlatformTransactionManager lazily(DataSource source) {
             return new JdbcTransactionManager(new LazyConnectionDataSourceProxy(source));
         }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class Unsynchronized {
+        @Bean
+        PlatformTransactionManager unsynchronized(DataSource source) {
+            var manager = new JdbcTransactionManager(source);
+            manager.setTransactionSynchronization(AbstractPlatformTransactionManager.SYNCHRONIZATION_NEVER);
+            return manager;
+        }
+    }
+
+    @Test
+    void manager_without_synchronization_fails_the_start() {
+        runner().withUserConfiguration(Unsynchronized.class)
+                .run(context -> assertThat(refusal(context.getStartupFailure()))
+                        .hasMessageContaining("transactionSynchronization NEVER"));
     }
 
     static class Flows {

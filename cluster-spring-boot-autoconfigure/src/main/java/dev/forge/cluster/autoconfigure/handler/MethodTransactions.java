@@ -89,13 +89,28 @@ public final class MethodTransactions {
             return database.transactions(beans.getBeanProvider(PlatformTransactionManager.class));
         }
         if (!(manager instanceof PlatformTransactionManager own) || database.isForeign(own)) {
-            throw new ClusterStartupException(
-                    "@Transactional on %s: its transactions belong to another DataSource than the cluster's, so its job cannot be completed in them"
-                            .formatted(found.place()),
-                    "Name the right manager, @Transactional(\"...\"). If the handler writes to another database, it runs"
-                            + " at least once: remove the annotation and put it on a method that the handler calls.");
+            throw foreign(found);
         }
         return own;
+    }
+
+    private ClusterStartupException foreign(AnnotatedMethods.Found<?> found) {
+        String problem =
+                "@Transactional on %s: its transactions belong to another DataSource than the cluster's, so its job cannot be completed in them"
+                        .formatted(found.place());
+        boolean none =
+                beans.getBeanProvider(PlatformTransactionManager.class).stream().allMatch(database::isForeign);
+        return none
+                ? new ClusterStartupException(
+                        problem + ". No transaction manager of the cluster's DataSource exists",
+                        "Declare one as a bean: Spring Boot creates none if the application declares a transaction manager"
+                                + " of its own, such as that of a second DataSource. With JPA on the cluster's DataSource:"
+                                + " @Bean @Primary JpaTransactionManager transactionManager(EntityManagerFactory entities) {"
+                                + " return new JpaTransactionManager(entities); }. Without JPA: a JdbcTransactionManager.")
+                : new ClusterStartupException(
+                        problem,
+                        "Name the right manager, @Transactional(\"...\"). If the handler writes to another database, it runs"
+                                + " at least once: remove the annotation and put it on a method that the handler calls.");
     }
 
     /** Returns the default manager of the application; null if there is none. */

@@ -157,11 +157,26 @@ class HandlerTransactionTests extends AbstractHandlerTests {
             runner().withBean("elsewhere", PlatformTransactionManager.class, () -> elsewhere)
                     .withBean(handler)
                     .run(context -> assertThat(refusal(context.getStartupFailure()))
-                            .hasMessageContaining(handler.getName() + ".book")
+                            .hasMessageContainingAll(
+                                    handler.getName() + ".book",
+                                    "No transaction manager of the cluster's DataSource exists")
                             .extracting(ClusterStartupException::action)
                             .asString()
-                            .contains("@Transactional(\"...\")"));
+                            .contains("JpaTransactionManager"));
         }
+    }
+
+    @ParameterizedTest
+    @MethodSource("foreign")
+    void handler_with_the_wrong_transaction_manager_fails_the_start(PlatformTransactionManager elsewhere) {
+        runner().withBean("elsewhere", PlatformTransactionManager.class, () -> elsewhere)
+                .withUserConfiguration(OwnManager.class)
+                .withBean(ElsewhereNamed.class)
+                .run(context -> assertThat(refusal(context.getStartupFailure()))
+                        .hasMessageContaining(ElsewhereNamed.class.getName() + ".book")
+                        .extracting(ClusterStartupException::action)
+                        .asString()
+                        .contains("@Transactional(\"...\")"));
     }
 
     @ParameterizedTest

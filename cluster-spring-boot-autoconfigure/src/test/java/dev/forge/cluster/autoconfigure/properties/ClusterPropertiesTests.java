@@ -335,6 +335,7 @@ public class ClusterPropertiesTests {
         direct-connection.username=null
         direct-connection.password=null
         control-connections=2
+        foreign-transactions=warn
         node.id=null
         node.name=null
         node.info=null
