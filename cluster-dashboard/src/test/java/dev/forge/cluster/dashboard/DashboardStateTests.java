@@ -144,6 +144,11 @@ class DashboardStateTests extends DashboardPages {
         assertThat(text()).contains("Waits for a signal", "approve");
         open("?page=workflows&name=approval");
         assertThat(cell(run, "Status")).contains("for signal approve");
+        logIn("vic");
+        open("?page=workflows&id=" + run);
+        assertThat(text()).contains("******").doesNotContain("reject", "approve");
+        open("?page=workflows&name=approval");
+        assertThat(cell(run, "Status")).contains("for signal ******");
         workflows.cancel(run, "test");
     }
 
@@ -194,6 +199,8 @@ class DashboardStateTests extends DashboardPages {
         assertThat(text()).contains("Deadline").doesNotContain("Resumes");
         open("?page=workflows&name=approval");
         assertThat(cell(run, "Resumes")).contains("deadline");
+        open("?page=jobs&name=workflow:approval@1");
+        assertThat(cell(run, "Status")).contains("for its run");
         workflows.cancel(run, "test");
     }
 

@@ -86,8 +86,8 @@ function Waits({ job, paused }) {
     : after.length ? `after ${count(after.length, 'job')}${after.length >= MOST_NAMED ? ' or more' : ''}`
       : job.waitsForBatch ? html`after batch <${IdLink} page="batches" of=${job.waitsForBatch} label="Batch" />`
         : paused.includes(job.name) ? 'name is paused'
-          : job.scheduledAt ? null
-            : carriesRun(job) ? html`for its <${Link} page="workflows" params=${{ id: job.id }} aria-label=${`Run ${job.id}`}>run<//>` : 'never due';
+          : job.scheduledAt && new Date(job.scheduledAt) <= now() ? null
+            : carriesRun(job) ? html`for its <${Link} page="workflows" params=${{ id: job.id }} aria-label=${`Run ${job.id}`}>run<//>` : job.scheduledAt ? null : 'never due';
   return text && html`<span class="sub">${text}</span>`;
 }
 
