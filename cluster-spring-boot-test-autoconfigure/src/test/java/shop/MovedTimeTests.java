@@ -20,10 +20,14 @@ import java.time.LocalDateTime;
 import java.util.List;
 import java.util.UUID;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
 import org.springframework.beans.factory.annotation.Autowired;
+import org.springframework.boot.test.system.CapturedOutput;
+import org.springframework.boot.test.system.OutputCaptureExtension;
 import shop.Mailing.Ship;
 
 @ClusterTest
+@ExtendWith(OutputCaptureExtension.class)
 class MovedTimeTests {
 
     @Autowired
@@ -54,6 +58,30 @@ class MovedTimeTests {
         cluster.runAllDue();
         cluster.clock().advance(Duration.ofDays(3));
         assertThat(cluster.runAllDue()).hasSize(1);
+    }
+
+    @Test
+    void slots_of_a_part_without_crons_are_left_out_for_good() {
+        cluster.beginAt(Instant.parse("2027-06-01T12:00:00Z"));
+        cluster.withoutCrons(
+                () -> assertThat(cluster.runFor(Duration.ofDays(3))).isEmpty());
+        assertThat(cluster.runAllDue()).isEmpty();
+        assertThat(cluster.runFor(Duration.ofDays(1))).hasSize(1);
+        assertThat(slots()).containsExactly("2027-06-05T00:30:00Z");
+    }
+
+    @Test
+    void moved_time_is_nothing_to_warn_of(CapturedOutput output) {
+        jobs.enqueue(new Ship("ada"), JobOptions.defaults().withDelay(Duration.ofDays(2)));
+        cluster.runFor(Duration.ofDays(7));
+        cluster.clock().advance(Duration.ofDays(3));
+        cluster.runAllDue();
+        cluster.beginAt(Instant.parse("2027-06-01T12:00:00Z"));
+        cluster.runAllDue();
+        cluster.beginAt(Instant.parse("2040-06-01T12:00:00Z"));
+        cluster.runAllDue();
+        cluster.cleanUp();
+        assertThat(output.getAll().lines()).noneMatch(line -> line.contains(" WARN ") || line.contains(" ERROR "));
     }
 
     @Test

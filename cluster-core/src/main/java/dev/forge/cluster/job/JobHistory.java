@@ -14,9 +14,11 @@ import org.jspecify.annotations.Nullable;
  *
  * @param name the name of the jobs; null: all jobs
  * @param step the length of a step. It follows from the length of the query, so that there are at most 360 points
+ * @param since the beginning of what is recorded of the cluster; null: nothing is recorded. Earlier points are empty
  * @param points one point for each step, the oldest first; the last step is not over yet
  */
-public record JobHistory(@Nullable String name, Duration step, List<Point> points) {
+public record JobHistory(
+        @Nullable String name, Duration step, @Nullable Instant since, List<Point> points) {
 
     /** Creates a history. */
     public JobHistory {

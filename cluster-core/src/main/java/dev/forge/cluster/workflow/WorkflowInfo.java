@@ -16,10 +16,11 @@ import org.jspecify.annotations.Nullable;
  * @param input JSON
  * @param result JSON
  * @param resolutionReason why the run was cancelled or ended by an operator
- * @param awaits the signal that the run waits for
+ * @param awaits the signal that the run waits for; null if it waits for none, or that signal has been sent
  * @param wakeAt when the run continues by itself; null if it does not wait for a time
  * @param progress JSON with percent and message, as long as the job is kept; null in lists
  * @param steps the recorded steps in order; empty in lists
+ * @param signals the signals that were sent and that the run has not consumed, the oldest first, at most 100; empty in lists
  */
 public record WorkflowInfo(
         UUID id,
@@ -37,7 +38,11 @@ public record WorkflowInfo(
         @Nullable String progress,
         Instant createdAt,
         @Nullable Instant finishedAt,
-        List<Step> steps) {
+        List<Step> steps,
+        List<Signal> signals) {
+
+    /** A signal that was sent to a run. */
+    public record Signal(String name, Instant sentAt) {}
 
     /**
      * A recorded step of a run.
@@ -47,6 +52,8 @@ public record WorkflowInfo(
      * @param compensationAttempts the number of attempts to compensate the step
      * @param result JSON
      * @param finishedAt when the step completed, not when it was compensated
+     * @param compensationStartedAt when its compensation began
+     * @param compensatedAt when its compensation succeeded, or failed for good
      * @param attemptHistory the last 20 attempts that failed, the oldest first
      */
     public record Step(
@@ -60,6 +67,8 @@ public record WorkflowInfo(
             @Nullable String lastError,
             @Nullable Instant startedAt,
             @Nullable Instant finishedAt,
+            @Nullable Instant compensationStartedAt,
+            @Nullable Instant compensatedAt,
             List<Attempt> attemptHistory) {}
 
     /**

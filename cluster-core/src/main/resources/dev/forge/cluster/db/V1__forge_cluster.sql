@@ -142,6 +142,18 @@ COMMENT ON COLUMN forge_nodes.limited_names IS
     'Names of handlers whose jobs the node claims one limit at a time, see forge_job_limits.concurrency. NULL: the node has claimed nothing yet.';
 COMMENT ON COLUMN forge_nodes.draining_since IS 'Time at which the node began to drain. NULL: it has not.';
 
+-- For the pages of jobs, which name the node that ran them long after it has left.
+CREATE TABLE forge_former_nodes (
+    id      uuid PRIMARY KEY,
+    name    text NOT NULL,
+    left_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX forge_former_nodes_age ON forge_former_nodes (left_at);
+COMMENT ON TABLE forge_former_nodes IS 'Names of nodes that have left or died. Kept for 30 days.';
+COMMENT ON COLUMN forge_former_nodes.id IS 'Identity of the registration, see forge_nodes.';
+COMMENT ON COLUMN forge_former_nodes.name IS 'Name of the node.';
+COMMENT ON COLUMN forge_former_nodes.left_at IS 'Time at which the row of the node was deleted.';
+
 -- Leaders ----------------------------------------------------------------------------------------------------------------------------
 
 -- Two tables: fenced transactions hold a share lock on rows of forge_leaders, which therefore change only when a leader is elected
@@ -1388,6 +1400,8 @@ CREATE TABLE forge_workflow_steps (
     attempt_history       jsonb,
     started_at            timestamptz,
     finished_at           timestamptz,
+    compensation_started_at timestamptz,
+    compensated_at        timestamptz,
     PRIMARY KEY (run_id, position),
     CONSTRAINT forge_workflow_steps_kind CHECK
         (kind IN ('step', 'sleep', 'signal', 'job', 'batch', 'child', 'now', 'uuid', 'state')),
@@ -1416,6 +1430,8 @@ COMMENT ON COLUMN forge_workflow_steps.attempt_history IS
     'Last 20 failed attempts to run or to compensate the step, as a JSON array. NULL: there were none.';
 COMMENT ON COLUMN forge_workflow_steps.started_at IS 'Start of the first attempt.';
 COMMENT ON COLUMN forge_workflow_steps.finished_at IS 'Time at which the step finished.';
+COMMENT ON COLUMN forge_workflow_steps.compensation_started_at IS 'Start of the first attempt to compensate the step. NULL: there was none.';
+COMMENT ON COLUMN forge_workflow_steps.compensated_at IS 'Time at which the compensation of the step succeeded, or failed for good.';
 
 CREATE TABLE forge_workflow_signals (
     id            uuid PRIMARY KEY,

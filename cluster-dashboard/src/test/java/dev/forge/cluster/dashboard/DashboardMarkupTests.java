@@ -64,7 +64,6 @@ class DashboardMarkupTests extends DashboardPages {
             "forge_cron_memories.name",
             "forge_cron_memories.expression",
             "forge_cron_memories.zone",
-            "forge_workflow_signals.name",
             "forge_workflow_signals.payload");
 
     private static @Nullable MarkupRows rows;
@@ -121,7 +120,7 @@ class DashboardMarkupTests extends DashboardPages {
         var pages = new LinkedHashMap<String, List<String>>();
         pages.put("", List.of(node, "forge_leaders.role"));
         pages.put("?page=jobs", List.of(job, node, "forge_jobs.job_group", "forge_jobs.tags"));
-        pages.put("?page=jobs&id=" + rows.pending, jobColumns);
+        pages.put("?page=jobs&id=" + rows.pending, with(jobColumns, "forge_former_nodes.name"));
         pages.put(
                 "?page=jobs&id=" + rows.failed,
                 with(jobColumns, "forge_audit.who", "forge_audit.address", "forge_audit.action", "forge_audit.reason"));
@@ -157,6 +156,7 @@ class DashboardMarkupTests extends DashboardPages {
                         "forge_workflow_runs.awaits",
                         "forge_workflow_runs.run_key",
                         "forge_workflow_runs.input",
+                        "forge_workflow_signals.name",
                         "forge_jobs.progress"));
         pages.put(
                 "?page=workflows&id=" + rows.failedRun,

@@ -35,6 +35,7 @@ final class MarkupRows {
     private final Map<String, Integer> numbers = new LinkedHashMap<>();
 
     final UUID node = UUID.randomUUID();
+    final UUID formerNode = UUID.randomUUID();
     final UUID failed = UUID.randomUUID();
     final UUID pending = UUID.randomUUID();
     final UUID batch = UUID.randomUUID();
@@ -117,6 +118,8 @@ final class MarkupRows {
                         jsonb_build_object('mode', <forge_nodes.info>, 'slots', '5', <forge_nodes.info>, <forge_nodes.info>),
                         ARRAY[<forge_jobs.name>])
                 """.formatted(node, LATER));
+        execute("INSERT INTO forge_former_nodes (id, name) VALUES ('%s', <forge_former_nodes.name>)"
+                .formatted(formerNode));
         execute(
                 "INSERT INTO forge_leaders (role, node_id, current_term, acquired_at) VALUES (<forge_leaders.role>, '%s', 1, now())"
                         .formatted(node));
@@ -138,13 +141,16 @@ final class MarkupRows {
                             <json forge_jobs.progress>, <json forge_jobs.checkpoint>, <json forge_jobs.result>, <forge_jobs.last_error>,
                             jsonb_build_array(jsonb_build_object(
                                 'attempt', 1, 'epoch', 1, 'node', '%3$s', 'startedAt', now(), 'millis', 5, 'outcome', 'failed',
-                                'error', <forge_jobs.attempt_history>)))
+                                'error', <forge_jobs.attempt_history>),
+                                jsonb_build_object('attempt', 1, 'epoch', 1, 'node', '%6$s', 'startedAt', now(), 'millis', 5,
+                                                   'outcome', 'failed')))
                     """.formatted(
                     job,
                     ended ? "failed" : "pending",
                     node,
                     ended ? "now()" : "NULL",
-                    ended ? "'00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'" : "<forge_jobs.metadata>"));
+                    ended ? "'00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'" : "<forge_jobs.metadata>",
+                    formerNode));
             execute("INSERT INTO forge_job_tags (tag, job_id) VALUES (<forge_jobs.tags>, '%s')".formatted(job));
             execute("""
                     INSERT INTO forge_job_logs (job_id, epoch, line, attempt, logged_at, message)

@@ -25,6 +25,7 @@ class TableOwnershipTests {
     private static final Map<String, String> OWNERS = Map.ofEntries(
             Map.entry("forge_nodes", "node"),
             Map.entry("forge_job_names", "node"),
+            Map.entry("forge_former_nodes", "node"),
             Map.entry("forge_audit", "audit"),
             Map.entry("forge_leaders", "leader"),
             Map.entry("forge_leader_leases", "leader"),

@@ -134,7 +134,7 @@ public final class ClusterTestLifecycle {
                 time.run();
             } else {
                 time.stopAt(instant);
-                rescheduleCrons(instant);
+                rescheduleCrons(instant, "next_fire_at IS NOT NULL");
             }
             node().start();
             nodes.forEach(TestNode::start);
@@ -162,18 +162,26 @@ public final class ClusterTestLifecycle {
                 .update();
     }
 
-    private void rescheduleCrons(Instant instant) {
+    /** Has crons whose slots have come go on with the next one. */
+    void skipSlots() {
+        driver.besideTransaction(() -> {
+            rescheduleCrons(clock.instant(), "next_fire_at <= now()");
+            return true;
+        });
+    }
+
+    private void rescheduleCrons(Instant instant, String condition) {
         Schema schema = node().resources().schema();
         record Row(String name, String expression, String zone) {}
         List<Row> rows = database.jdbc()
-                .sql(schema.sql("SELECT name, expression, zone FROM ~.forge_crons WHERE next_fire_at IS NOT NULL"))
+                .sql(schema.sql("SELECT name, expression, zone FROM ~.forge_crons WHERE " + condition))
                 .query((row, n) -> new Row(row.getString(1), row.getString(2), row.getString(3)))
                 .list();
         for (Row row : rows) {
             Instant next = CronSchedule.of(row.expression, row.zone).next(instant);
             database.jdbc()
-                    .sql(schema.sql(
-                            "UPDATE ~.forge_crons SET next_fire_at = nullif(?, '')::timestamptz WHERE name = ?"))
+                    .sql(schema.sql(Schema.BY_NODE
+                            + "UPDATE ~.forge_crons SET next_fire_at = nullif(?, '')::timestamptz WHERE name = ?"))
                     .params(next == null ? "" : next.toString(), row.name)
                     .update();
         }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test;
 
+import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import java.time.Duration;
@@ -158,6 +159,25 @@ public final class ClusterTester {
     /** Moves the time on to an instant, and runs each job and each cron slot that becomes due on the way at its own time. */
     public List<JobRun> runUntil(Instant end) {
         return driver.driving("runUntil", () -> driver.runUntil(end));
+    }
+
+    /**
+     * Has no cron fire while an action runs, such as {@link #runFor}: slots that come meanwhile are left out. Crons can still be
+     * triggered. A test without crons from the start is {@code @ClusterTest(crons = false)}.
+     */
+    public void withoutCrons(Runnable action) {
+        driver.requireDriven("withoutCrons");
+        CronEngine crons = tested().cronEngine();
+        boolean before = crons.firesSlots();
+        crons.fireSlots(false);
+        try {
+            action.run();
+        } finally {
+            if (before) {
+                lifecycle.skipSlots();
+                crons.fireSlots(true);
+            }
+        }
     }
 
     /** Deletes what is older than its retention, as the loops do. */

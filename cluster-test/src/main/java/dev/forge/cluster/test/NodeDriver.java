@@ -383,8 +383,9 @@ final class NodeDriver {
                             SELECT min(scheduled_at) AS at FROM ~.forge_jobs
                             WHERE status = 'pending' AND waits_for IS NULL AND scheduled_at > now() AND isfinite(scheduled_at)
                             UNION ALL
-                            SELECT min(next_fire_at) FROM ~.forge_crons WHERE next_fire_at > now()) AS next
+                            SELECT min(next_fire_at) FROM ~.forge_crons WHERE next_fire_at > now() AND :crons) AS next
                         """))
+                .param("crons", tested().cronEngine().firesSlots())
                 .query((row, n) -> Optional.ofNullable(row.getObject(1, OffsetDateTime.class)))
                 .single()
                 .map(OffsetDateTime::toInstant)

@@ -3,6 +3,7 @@
 package dev.forge.cluster.test;
 
 import dev.forge.cluster.cron.Crons;
+import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.job.InspectableJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.node.Node;
@@ -22,4 +23,5 @@ public record TestedNode(
         WorkflowEngine workflowEngine,
         Workflows workflows,
         Crons crons,
+        CronEngine cronEngine,
         DataSource application) {}

@@ -154,7 +154,7 @@ class CronRuntimeChangeTests extends AbstractCronTests {
         JobInfo ended = leader.ended(run);
         assertThat(ended.status()).isEqualTo(JobStatus.FAILED);
         assertThat(ended.priority()).isEqualTo(JobPriority.CRITICAL.value());
-        assertThat(ended.lastError()).contains("longer than PT0.2S");
+        assertThat(ended.lastError()).contains("longer than 200 ms");
         assertThat(database.jdbc()
                         .sql("SELECT retention = interval '3 days' FROM forge_jobs WHERE id = ?")
                         .param(run)

@@ -82,7 +82,7 @@ class HandlerFutureTests extends AbstractExecutionTests {
         Member member = start();
         JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(job.status()).isEqualTo(JobStatus.FAILED);
-        assertThat(job.lastError()).contains("PT0.2S");
+        assertThat(job.lastError()).contains("200 ms");
         assertThat(future).isCancelled();
     }
 

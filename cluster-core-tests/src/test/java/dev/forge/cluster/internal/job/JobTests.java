@@ -173,7 +173,7 @@ class JobTests extends JobFixture {
         JobInfo job = member.ended(member.jobs().enqueueNamed("job", null).id());
         assertThat(job.status()).isEqualTo(JobStatus.FAILED);
         assertThat(job.attempts()).isEqualTo(2);
-        assertThat(job.lastError()).contains("longer than PT0.2S");
+        assertThat(job.lastError()).contains("longer than 200 ms");
     }
 
     @Test

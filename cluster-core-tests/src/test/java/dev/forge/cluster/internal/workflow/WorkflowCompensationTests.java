@@ -17,6 +17,7 @@ import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
@@ -68,6 +69,38 @@ class WorkflowCompensationTests extends WorkflowFixture {
         assertThat(info.steps())
                 .extracting(WorkflowInfo.Step::status)
                 .containsExactly("compensated", "compensated", "completed", "timed_out", "failed");
+        WorkflowInfo.Step reserve = info.steps().get(0);
+        WorkflowInfo.Step charge = info.steps().get(1);
+        assertThat(charge.compensationStartedAt()).isBetween(charge.finishedAt(), charge.compensatedAt());
+        assertThat(reserve.compensationStartedAt()).isAfterOrEqualTo(charge.compensationStartedAt());
+        assertThat(reserve.compensatedAt()).isBetween(reserve.compensationStartedAt(), info.finishedAt());
+        assertThat(info.steps().get(2).compensationStartedAt()).isNull();
+    }
+
+    @Test
+    void compensation_is_as_long_as_its_code_ran_and_has_one_beginning_however_often_it_is_repeated() {
+        var failures = new AtomicInteger(1);
+        flows.on("slow", wf -> {
+            wf.step(
+                    "reserve",
+                    String.class,
+                    () -> "it",
+                    step -> step.withCompensation(what -> {
+                                Thread.sleep(200);
+                                if (failures.getAndDecrement() > 0) {
+                                    throw new IllegalStateException("not yet");
+                                }
+                            })
+                            .withBackoff(Duration.ofMillis(1)));
+            throw new IllegalStateException("failed");
+        });
+        Member one = flows.start("one");
+        WorkflowInfo info = one.ended(one.workflows().start("slow", null));
+        assertThat(info.status()).isEqualTo(WorkflowStatus.COMPENSATED);
+        WorkflowInfo.Step step = info.steps().get(0);
+        assertThat(step.compensationAttempts()).isEqualTo(2);
+        assertThat(Duration.between(step.compensationStartedAt(), step.compensatedAt()))
+                .isGreaterThanOrEqualTo(Duration.ofMillis(390));
     }
 
     @Test

@@ -5,12 +5,16 @@ package dev.forge.cluster.internal.workflow;
 import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
+import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.time.Duration;
 import java.time.Instant;
@@ -75,6 +79,36 @@ class WorkflowSignalTests extends WorkflowFixture {
         assertThat(explanation.reason()).isEqualTo(Reason.WAITING_FOR_SIGNAL);
         assertThat(explanation.text())
                 .matches("Its run waits for signal 'approve', until [-0-9]{10}T[:0-9]{8}Z at the latest\\.");
+    }
+
+    @Test
+    void signal_that_was_sent_is_no_longer_awaited_and_is_listed_until_it_is_consumed() {
+        flows.on("approval", wf -> wf.awaitSignal("approve", String.class));
+        Member one = flows.start("one");
+        UUID run = one.workflows().start("approval", null);
+        one.await(run, WorkflowStatus.WAITING);
+        assertThat(one.workflows().find(run).orElseThrow().awaits()).isEqualTo("approve");
+        one.workflows().signal(run, "reject", null);
+        Jobs jobs = one.member().jobs();
+        String job = jobs.find(run).orElseThrow().name();
+        jobs.pause(job);
+        one.workflows().signal(run, "approve", "yes");
+        WorkflowInfo delivered = one.workflows().find(run).orElseThrow();
+        assertThat(delivered.status()).isEqualTo(WorkflowStatus.WAITING);
+        assertThat(delivered.awaits()).isNull();
+        assertThat(delivered.signals()).extracting(WorkflowInfo.Signal::name).containsExactly("reject", "approve");
+        assertThat(one.workflows().search("approval", null, null, null, 10).runs())
+                .singleElement()
+                .satisfies(listed -> assertThat(listed.awaits()).isNull());
+        // What the explanation of the job is based on.
+        Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        assertThat(new WorkflowReports(schema, database.dataSource()).waitOf(run))
+                .hasValueSatisfying(wait -> assertThat(wait.signal()).isNull());
+        jobs.resume(job);
+        one.ended(run);
+        assertThat(one.workflows().find(run).orElseThrow().signals())
+                .extracting(WorkflowInfo.Signal::name)
+                .containsExactly("reject");
     }
 
     @Test

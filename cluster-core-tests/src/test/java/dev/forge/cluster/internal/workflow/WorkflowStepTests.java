@@ -177,7 +177,7 @@ class WorkflowStepTests extends WorkflowFixture {
         UUID run = one.workflows().start("slow", null);
         WorkflowInfo info = one.ended(run);
         assertThat(info.status()).isEqualTo(WorkflowStatus.FAILED);
-        assertThat(info.lastError()).contains("timeout of PT0.1S");
+        assertThat(info.lastError()).contains("timeout of 100 ms");
         assertThat(done).hasSize(2);
     }
 

@@ -35,6 +35,7 @@ import java.util.TreeMap;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
+import org.slf4j.event.Level;
 
 /**
  * Publishes the crons that this node declares and, while the node leads the scheduler role, fires all crons of the cluster.
@@ -79,6 +80,8 @@ public final class CronEngine implements NodeComponent {
     private final CronFiring firing;
     private final CronReconciler reconciler;
     private final PurgeBatch purge;
+    private volatile boolean firesSlots = true;
+
     private final NodeLoop loop = NodeLoop.of("fire-crons", this::pause, this::pass);
 
     // Confined to the thread of the loop.
@@ -215,6 +218,10 @@ public final class CronEngine implements NodeComponent {
             }
             reportDecided(reconciler.pass(term));
         }
+        if (!firesSlots) {
+            pause = LONGEST_PAUSE;
+            return;
+        }
         firing.refreshMissingHandlers();
         Duration next = firing.untilNext().orElse(LONGEST_PAUSE);
         if (next.isNegative() || next.isZero()) {
@@ -227,6 +234,16 @@ public final class CronEngine implements NodeComponent {
         Duration until = next.plusMillis(1);
         Duration longest = undisputed ? LONGEST_PAUSE : STANDBY_PAUSE;
         pause = until.compareTo(longest) < 0 ? until : longest;
+    }
+
+    /** Sets whether slots fire when their time has come. Definitions are kept up to date anyway. For tests. */
+    public void fireSlots(boolean fire) {
+        firesSlots = fire;
+    }
+
+    /** Returns whether slots fire when their time has come. */
+    public boolean firesSlots() {
+        return firesSlots;
     }
 
     private void declare() {
@@ -259,10 +276,12 @@ public final class CronEngine implements NodeComponent {
                 missed.merge(slot.cron(), 1, Integer::sum);
             }
         }
-        missed.forEach((cron, count) -> log.warn(
-                "Cron {}: {} missed. Table forge_cron_runs has the reasons.",
-                Names.printable(cron),
-                count == 1 ? "1 slot" : count + " slots"));
+        Level level = node.isTimeMoved() ? Level.DEBUG : Level.WARN;
+        missed.forEach((cron, count) -> log.atLevel(level)
+                .log(
+                        "Cron {}: {} missed. Table forge_cron_runs has the reasons.",
+                        Names.printable(cron),
+                        count == 1 ? "1 slot" : count + " slots"));
         if (decided.stream().anyMatch(slot -> slot.job() != null)) {
             jobs.announce(JobPriority.NORMAL);
         }

@@ -44,6 +44,7 @@ public final class Schema {
             "forge_crons",
             "forge_daemon_pauses",
             "forge_daemons",
+            "forge_former_nodes",
             "forge_job_batch_parts",
             "forge_job_batches",
             "forge_job_dependencies",

@@ -60,7 +60,7 @@ final class JobSweeper {
     private volatile @Nullable OffsetDateTime serverStart;
 
     /** How far the database's clock was ahead of this node's monotonic one at the last sweep. */
-    private @Nullable Duration clockOffset;
+    private volatile @Nullable Duration clockOffset;
 
     /** The last waiting job that was checked. */
     private @Nullable Place lastSuccessor;
@@ -85,6 +85,8 @@ final class JobSweeper {
         long now = node.nanos();
         graceUntil = now + settings.keeping().grace().toNanos();
         lastSweep = now;
+        // The grace covers what the clock did while this node was not a member.
+        clockOffset = null;
     }
 
     /**

@@ -167,6 +167,11 @@ public final class Node implements Candidate {
         components.wakeLoops();
     }
 
+    /** Returns whether a test has moved the time: what is late then is what the test asked for. */
+    public boolean isTimeMoved() {
+        return drive.moved.getAsLong() != 0;
+    }
+
     /** Returns whether a test drives this node. */
     public boolean isStepped() {
         return drive.stepped;

@@ -44,6 +44,8 @@ final class NodeLifecycle {
     private static final Duration SECOND_LOOK = Duration.ofMillis(350);
 
     private static final Duration DEAD_RETENTION = Duration.ofHours(1);
+    private static final Duration FORMER_RETENTION = Duration.ofDays(30);
+    private static final int FORMER_BATCH = 10_000;
     private static final int DEAD_BATCH = 1_000;
 
     private final NodeSettings settings;
@@ -381,6 +383,7 @@ final class NodeLifecycle {
                         DEAD_RETENTION,
                         DEAD_BATCH,
                         dead -> components.forEach(component -> component.forgetDead(dead)));
+        resources.nodes().forgetFormer(FORMER_RETENTION, FORMER_BATCH);
     }
 
     // State ---------------------------------------------------------------------------------------------------

@@ -125,15 +125,17 @@ public final class NodeReports {
                 .list();
     }
 
-    /** Returns the names of nodes by the ids of their memberships. Nodes without a row are left out. */
+    /** Returns the names of nodes by the ids of their memberships, also of those that left in the last 30 days. */
     public Map<UUID, String> names(Collection<UUID> ids) {
         var names = new HashMap<UUID, String>();
         if (!ids.isEmpty()) {
-            jdbc.sql(schema.sql("SELECT id, left(name, 500) FROM ~.forge_nodes WHERE id = ANY (?::uuid[])"))
-                    .param(ids.toArray(UUID[]::new))
-                    .query(row -> {
-                        names.put(row.getObject(1, UUID.class), row.getString(2));
-                    });
+            jdbc.sql(schema.sql("""
+                            SELECT id, left(name, 500) FROM ~.forge_nodes WHERE id = ANY (:ids::uuid[])
+                            UNION ALL
+                            SELECT id, left(name, 500) FROM ~.forge_former_nodes WHERE id = ANY (:ids::uuid[])
+                            """)).param("ids", ids.toArray(UUID[]::new)).query(row -> {
+                names.put(row.getObject(1, UUID.class), row.getString(2));
+            });
         }
         return names;
     }

@@ -238,9 +238,7 @@ public final class NodeStore {
     public void remove(UUID id, Consumer<UUID> release) {
         transaction.executeWithoutResult(status -> {
             release.accept(id);
-            jdbc.sql(schema.sql("DELETE FROM ~.forge_nodes WHERE id = ?"))
-                    .param(id)
-                    .update();
+            deleteRows(List.of(id));
         });
     }
 
@@ -377,9 +375,28 @@ public final class NodeStore {
                 return 0;
             }
             forget.accept(dead);
-            return jdbc.sql(schema.sql("DELETE FROM ~.forge_nodes WHERE id = ANY (:dead)"))
-                    .param("dead", dead.toArray(UUID[]::new))
-                    .update();
+            return deleteRows(dead);
         }));
+    }
+
+    /** Deletes rows and keeps their names. */
+    private int deleteRows(List<UUID> ids) {
+        return jdbc.sql(schema.sql("""
+                        WITH gone AS (DELETE FROM ~.forge_nodes WHERE id = ANY (:ids::uuid[]) RETURNING id, name)
+                        INSERT INTO ~.forge_former_nodes (id, name) SELECT id, left(name, 500) FROM gone
+                        ON CONFLICT (id) DO UPDATE SET left_at = clock_timestamp()
+                        """)).param("ids", ids.toArray(UUID[]::new)).update();
+    }
+
+    /** Deletes names of nodes that have left long ago, up to the limit. */
+    public int forgetFormer(Duration retention, int limit) {
+        return jdbc.sql(schema.sql("""
+                        DELETE FROM ~.forge_former_nodes WHERE id = ANY (ARRAY(
+                            SELECT id FROM ~.forge_former_nodes WHERE left_at < now() - :retention * interval '1 millisecond'
+                            ORDER BY left_at LIMIT (SELECT :limit) FOR UPDATE SKIP LOCKED))
+                        """))
+                .param("retention", retention.toMillis())
+                .param("limit", limit)
+                .update();
     }
 }

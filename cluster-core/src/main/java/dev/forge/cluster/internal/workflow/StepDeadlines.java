@@ -4,11 +4,13 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.worker.RunningJob;
+import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.internal.workflow.StepExecutor.StepTimeout;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
 import dev.forge.cluster.workflow.Step;
 import java.time.Duration;
+import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.UUID;
@@ -81,7 +83,9 @@ final class StepDeadlines {
             if (hasPassed()) {
                 throw new StepTimeout(
                         "The step exceeded its timeout of %s: it returned after %d ms, and its result was discarded"
-                                .formatted(step.timeout(), (now - began) / 1_000_000),
+                                .formatted(
+                                        PlainText.duration(Objects.requireNonNull(step.timeout())),
+                                        (now - began) / 1_000_000),
                         null);
             }
         }
@@ -106,7 +110,10 @@ final class StepDeadlines {
 
         @Override
         public @Nullable String stopCause() {
-            return hasPassed() ? "the attempt exceeded its timeout of " + step.timeout() : null;
+            return hasPassed()
+                    ? "the attempt exceeded its timeout of "
+                            + PlainText.duration(Objects.requireNonNull(step.timeout()))
+                    : null;
         }
 
         @Override

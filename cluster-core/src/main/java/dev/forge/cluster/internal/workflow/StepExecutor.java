@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.job.worker.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.internal.workflow.RunRecorder.Write;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.DatabaseFailed;
 import dev.forge.cluster.internal.workflow.store.StepRow;
@@ -220,7 +221,10 @@ final class StepExecutor {
                 return result;
             } catch (Exception e) {
                 if (deadline.hasPassed() && job.stopReason() == null && !(e instanceof StepTimeout)) {
-                    throw new StepTimeout("The step exceeded its timeout of " + step.timeout(), e);
+                    throw new StepTimeout(
+                            "The step exceeded its timeout of "
+                                    + PlainText.duration(Objects.requireNonNull(step.timeout())),
+                            e);
                 }
                 throw e;
             } finally {
@@ -245,7 +249,7 @@ final class StepExecutor {
         }
         var failure = new StepTimeout(
                 "The step exceeded its timeout of %s and ignored the interrupt until the node left"
-                        .formatted(step.timeout()),
+                        .formatted(PlainText.duration(Objects.requireNonNull(step.timeout()))),
                 null);
         // The stack of the step's thread shows where it hangs.
         failure.setStackTrace(thread.getStackTrace());

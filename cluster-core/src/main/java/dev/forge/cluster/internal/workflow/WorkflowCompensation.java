@@ -187,12 +187,18 @@ final class WorkflowCompensation {
                     step.name(),
                     number,
                     ErrorText.loggable(failure.getCause()));
-            recorder.recordLater(row.withCompensation("compensation_failed", number, failure.text(), null));
+            recorder.recordLater(withRan(
+                    row.withCompensation("compensation_failed", number, failure.text(), null), failure.ranMillis()));
             return new Result.End(
                     WorkflowStatus.FAILED,
                     ErrorText.storable(
                             "Step '%s' could not be compensated: %s".formatted(step.name(), failure.text())));
         }
+    }
+
+    /** The time of the compensation, not of the step. */
+    private static StepRow withRan(StepRow row, long millis) {
+        return row.withRanMillis(row.attempts(), millis);
     }
 
     private final class CompensationAttempt implements StepExecutor.Attempt {
@@ -221,14 +227,16 @@ final class WorkflowCompensation {
 
         @Override
         public StepRow completed(@Nullable Object returned, long ranMillis) {
-            return completed.row().withCompensation("compensated", completed.nextAttempt(), null, null);
+            return withRan(
+                    completed.row().withCompensation("compensated", completed.nextAttempt(), null, null), ranMillis);
         }
 
         @Override
         public StepRow failed(AttemptFailed failure) {
             int number = completed.nextAttempt();
             Instant next = history.databaseNow().plus(runtime.pauseBeforeRetry(step(), number, failure.getCause()));
-            return completed.row().withCompensation("completed", number, failure.text(), next);
+            return withRan(
+                    completed.row().withCompensation("completed", number, failure.text(), next), failure.ranMillis());
         }
 
         @Override

@@ -20,7 +20,8 @@ public record Attention(List<Item> items, boolean cutOff) {
     /**
      * Something that needs attention.
      *
-     * @param target the name or id of the thing that is affected: a job name, a workflow with its version, a cron, a daemon or a node
+     * @param target the name or id of the thing that is affected: a job name, a batch, a workflow with its version, a cron, a daemon or
+     *     a node
      * @param text what is the matter, as a sentence
      * @param nextStep what the operator can do, as a sentence
      */
@@ -38,12 +39,22 @@ public record Attention(List<Item> items, boolean cutOff) {
     public enum Kind {
         /** Many attempts of a job name failed in the last hour. */
         FAILING_JOBS,
+        /** Jobs of a name failed for good in the last day, and were not retried since. */
+        FAILED_JOBS,
+        /** Jobs of a name were abandoned in the last day, because their nodes died too often, and were not retried since. */
+        ABANDONED_JOBS,
+        /** Jobs of a batch failed in the last day, and were not retried since. */
+        FAILED_BATCH,
         /** The oldest due job of a name has not started for a long time. */
         OVERDUE_JOBS,
         /** A paused job name has due jobs. */
         PAUSED_JOBS,
         /** No live node has a handler for pending jobs of that name. */
         UNHANDLED_JOBS,
+        /** Runs of a workflow failed in the last day. */
+        FAILED_WORKFLOWS,
+        /** Runs of a workflow failed in the last day and compensated their steps. */
+        COMPENSATED_WORKFLOWS,
         /** Runs of a workflow are blocked. */
         BLOCKED_WORKFLOWS,
         /** Runs of a workflow are in flight, and no live node has their version. */

@@ -10,13 +10,16 @@ import dev.forge.cluster.daemon.Daemons;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.history.JobHistoryReports;
+import dev.forge.cluster.internal.job.store.JobBatchReports;
 import dev.forge.cluster.internal.job.store.JobDemandReports;
+import dev.forge.cluster.internal.job.store.JobFailureReports;
 import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.job.Jobs;
 import java.time.Duration;
+import java.util.List;
 import javax.sql.DataSource;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
@@ -41,16 +44,22 @@ public final class AttentionAutoConfiguration {
     AttentionReports clusterAttentionReports(
             NodeRuntime runtime, Schema schema, Jobs jobs, JobHandlers handlers, Crons crons, Daemons daemons) {
         DataSource control = runtime.control().reports();
+        var workflows = new WorkflowReports(schema, control);
         return new AttentionReports(
-                new JobAttention(
-                        jobs,
-                        handlers,
-                        new JobHistoryReports(schema, control),
-                        new JobDemandReports(schema, control),
-                        new JobKeeping(schema, control)),
-                new HandlerAttention(
-                        new WorkflowReports(schema, control), new WorkflowKeeping(schema, control), crons, daemons),
-                new NodeAttention(new NodeReports(schema, control)),
+                List.of(
+                        new JobAttention(
+                                jobs,
+                                handlers,
+                                new JobHistoryReports(schema, control),
+                                new JobDemandReports(schema, control),
+                                new JobKeeping(schema, control)),
+                        new FailureAttention(
+                                handlers,
+                                new JobFailureReports(schema, control),
+                                new JobBatchReports(schema, control),
+                                workflows),
+                        new HandlerAttention(workflows, new WorkflowKeeping(schema, control), crons, daemons),
+                        new NodeAttention(new NodeReports(schema, control))),
                 new AttentionReports.Settings(AttentionThresholds.DEFAULTS, LIFETIME, runtime.node()::nanos));
     }
 }

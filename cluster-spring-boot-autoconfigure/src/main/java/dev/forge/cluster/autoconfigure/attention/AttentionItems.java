@@ -30,6 +30,13 @@ final class AttentionItems {
         add(new Item(kind, Severity.WARNING, Names.printable(target), text, nextStep));
     }
 
+    /** Returns whether there is such an item. */
+    boolean contains(Kind kind, String target) {
+        String printable = Names.printable(target);
+        return items.stream()
+                .anyMatch(item -> item.kind() == kind && item.target().equals(printable));
+    }
+
     private void add(Item item) {
         if (numbers.merge(item.kind(), 1, Integer::sum) <= MOST_OF_A_KIND) {
             items.add(item);

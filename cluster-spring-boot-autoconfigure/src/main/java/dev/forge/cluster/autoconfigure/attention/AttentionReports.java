@@ -3,22 +3,28 @@
 package dev.forge.cluster.autoconfigure.attention;
 
 import java.time.Duration;
+import java.util.List;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Returns what needs the attention of an operator: failing, overdue, paused and unhandled jobs, blocked and stranded workflows, crons
- * that were missed or failed, daemons that fail, nodes that die again and again or drain for long. A call sends about ten statements,
- * each of which reads a bounded number of rows; the result is used again for five seconds.
+ * Returns what needs the attention of an operator: failing, failed, overdue, paused and unhandled jobs, failed batches, failed, blocked
+ * and stranded workflows, crons that were missed or failed, daemons that fail, nodes that die again and again or drain for long. A call
+ * sends about a dozen statements, each of which reads a bounded number of rows; the result is used again for five seconds.
  */
 public final class AttentionReports {
 
-    private final JobAttention jobs;
-    private final HandlerAttention handlers;
-    private final NodeAttention nodes;
+    private final List<Source> sources;
     private final Settings settings;
     private @Nullable Attention latest;
     private long readAt;
+
+    /** Finds items of some kinds. */
+    interface Source {
+
+        /** Adds items to those that the sources before this one have found. */
+        void find(AttentionItems items, AttentionThresholds thresholds);
+    }
 
     /**
      * How items are found.
@@ -27,10 +33,8 @@ public final class AttentionReports {
      */
     record Settings(AttentionThresholds thresholds, Duration lifetime, LongSupplier nanos) {}
 
-    AttentionReports(JobAttention jobs, HandlerAttention handlers, NodeAttention nodes, Settings settings) {
-        this.jobs = jobs;
-        this.handlers = handlers;
-        this.nodes = nodes;
+    AttentionReports(List<Source> sources, Settings settings) {
+        this.sources = List.copyOf(sources);
         this.settings = settings;
     }
 
@@ -40,9 +44,7 @@ public final class AttentionReports {
         long now = settings.nanos.getAsLong();
         if (known == null || now - readAt > settings.lifetime.toNanos()) {
             var items = new AttentionItems();
-            jobs.find(items, settings.thresholds);
-            handlers.find(items, settings.thresholds);
-            nodes.find(items, settings.thresholds);
+            sources.forEach(source -> source.find(items, settings.thresholds));
             known = items.attention();
             latest = known;
             readAt = now;

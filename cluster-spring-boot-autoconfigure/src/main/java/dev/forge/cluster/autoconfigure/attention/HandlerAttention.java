@@ -19,7 +19,7 @@ import java.util.Set;
 import java.util.TreeMap;
 
 /** Finds workflows, crons and daemons that need attention. */
-final class HandlerAttention {
+final class HandlerAttention implements AttentionReports.Source {
 
     private static final int MOST_CRONS = 1_000;
 
@@ -35,7 +35,8 @@ final class HandlerAttention {
         this.daemons = daemons;
     }
 
-    void find(AttentionItems items, AttentionThresholds thresholds) {
+    @Override
+    public void find(AttentionItems items, AttentionThresholds thresholds) {
         findWorkflows(items);
         crons.list(null, MOST_CRONS).forEach(cron -> find(items, cron));
         daemons.list().forEach(daemon -> find(items, thresholds, daemon));

@@ -25,7 +25,7 @@ import java.util.TreeMap;
 import java.util.UUID;
 
 /** Finds jobs that need attention. */
-final class JobAttention {
+final class JobAttention implements AttentionReports.Source {
 
     private static final Duration LAST_HOUR = Duration.ofHours(1);
     private static final int LIMIT = AttentionItems.MOST_OF_A_KIND + 1;
@@ -45,7 +45,8 @@ final class JobAttention {
         this.keeping = keeping;
     }
 
-    void find(AttentionItems items, AttentionThresholds thresholds) {
+    @Override
+    public void find(AttentionItems items, AttentionThresholds thresholds) {
         findFailing(items, thresholds);
         Set<String> unhandled = findUnhandled(items);
         JobDemand waiting = jobs.demand();

@@ -9,7 +9,7 @@ import dev.forge.cluster.internal.runtime.PlainText;
 import java.time.Duration;
 
 /** Finds nodes that need attention. */
-final class NodeAttention {
+final class NodeAttention implements AttentionReports.Source {
 
     private static final Duration LAST_HOUR = Duration.ofHours(1);
     private static final int LIMIT = AttentionItems.MOST_OF_A_KIND + 1;
@@ -20,7 +20,8 @@ final class NodeAttention {
         this.nodes = nodes;
     }
 
-    void find(AttentionItems items, AttentionThresholds thresholds) {
+    @Override
+    public void find(AttentionItems items, AttentionThresholds thresholds) {
         for (NodeReports.Flapping name : nodes.flapping(LAST_HOUR, thresholds.deaths(), LIMIT)) {
             items.critical(
                     Kind.FLAPPING_NODE,

@@ -14,10 +14,12 @@ import org.jspecify.annotations.Nullable;
  *
  * @param name the name of the jobs; absent: all jobs
  * @param stepSeconds the length of a step
+ * @param since the beginning of what is recorded of the cluster; absent if nothing is. Earlier points are empty
  * @param points one point for each step, the oldest first; the last step is not over yet
  */
 @JsonInclude(JsonInclude.Include.NON_NULL)
-public record HistoryDescriptor(@Nullable String name, long stepSeconds, List<PointDescriptor> points) {
+public record HistoryDescriptor(
+        @Nullable String name, long stepSeconds, @Nullable Instant since, List<PointDescriptor> points) {
 
     /**
      * What happened in one step.

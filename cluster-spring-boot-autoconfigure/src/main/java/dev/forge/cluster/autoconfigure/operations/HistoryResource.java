@@ -46,6 +46,7 @@ final class HistoryResource implements Resource {
         return request.result(new HistoryDescriptor(
                 history.name(),
                 history.step().toSeconds(),
+                history.since(),
                 history.points().stream().map(HistoryResource::descriptor).toList()));
     }
 

@@ -34,6 +34,7 @@ public record WorkflowsDescriptor(
      * @param wakeAt when it resumes by itself
      * @param createdAt when it was started
      * @param finishedAt when it reached a final status
+     * @param awaits the signal it waits for, sanitized; {@code wakeAt} is then the deadline of the wait
      */
     @JsonInclude(value = JsonInclude.Include.NON_NULL, content = JsonInclude.Include.USE_DEFAULTS)
     public record RunSummaryDescriptor(
@@ -44,7 +45,8 @@ public record WorkflowsDescriptor(
             @Nullable UUID parent,
             @Nullable Instant wakeAt,
             Instant createdAt,
-            @Nullable Instant finishedAt) {}
+            @Nullable Instant finishedAt,
+            @Nullable Object awaits) {}
 
     /**
      * A run with its history, as the resource {@code workflows/{id}} returns it.
@@ -57,7 +59,8 @@ public record WorkflowsDescriptor(
      * @param wakeAt when it resumes by itself
      * @param createdAt when it was started
      * @param finishedAt when it reached a final status
-     * @param awaits the signal it waits for, sanitized
+     * @param awaits the signal it waits for, sanitized; {@code wakeAt} is then the deadline of the wait
+     * @param signals the signals that were sent and that it has not consumed, the oldest first; absent if there are none
      * @param resolutionReason why it was cancelled or resolved, sanitized
      * @param progress the reported progress, sanitized
      * @param key the idempotency key of its start, sanitized
@@ -77,6 +80,7 @@ public record WorkflowsDescriptor(
             Instant createdAt,
             @Nullable Instant finishedAt,
             @Nullable Object awaits,
+            @Nullable List<SignalDescriptor> signals,
             @Nullable Object resolutionReason,
             @Nullable Object progress,
             @Nullable Object key,
@@ -84,6 +88,14 @@ public record WorkflowsDescriptor(
             @Nullable Object result,
             @Nullable Object error,
             List<StepDescriptor> steps) {}
+
+    /**
+     * A signal that was sent to a run and not consumed.
+     *
+     * @param name its name, sanitized like that of the awaited one
+     * @param sentAt when it was sent
+     */
+    public record SignalDescriptor(@Nullable Object name, Instant sentAt) {}
 
     /**
      * An entry in the history of a run.
@@ -96,6 +108,9 @@ public record WorkflowsDescriptor(
      * @param compensationAttempts the number of attempts to compensate it; absent if there were none
      * @param startedAt when it began
      * @param finishedAt when it completed or failed
+     * @param compensationStartedAt when its compensation began; absent if it did not
+     * @param compensatedAt when its compensation succeeded or failed for good; absent if it did not
+     * @param deliveredAt when the signal was sent that it waits for, and that the run has not consumed; otherwise absent
      * @param result the recorded result, sanitized
      * @param error the error of the last attempt, sanitized
      * @param attemptHistory the attempts that failed, the oldest first; absent if there are none
@@ -110,6 +125,9 @@ public record WorkflowsDescriptor(
             @Nullable Integer compensationAttempts,
             @Nullable Instant startedAt,
             @Nullable Instant finishedAt,
+            @Nullable Instant compensationStartedAt,
+            @Nullable Instant compensatedAt,
+            @Nullable Instant deliveredAt,
             @Nullable Object result,
             @Nullable Object error,
             @Nullable List<AttemptDescriptor> attemptHistory) {}

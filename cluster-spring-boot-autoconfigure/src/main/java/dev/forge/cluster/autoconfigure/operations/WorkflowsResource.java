@@ -11,6 +11,7 @@ import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RunDescrip
 import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RunHistoryDescriptor;
 import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RunStatusDescriptor;
 import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.RunSummaryDescriptor;
+import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.SignalDescriptor;
 import dev.forge.cluster.autoconfigure.operations.WorkflowsDescriptor.StepDescriptor;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
@@ -21,6 +22,7 @@ import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.List;
 import java.util.UUID;
 import java.util.function.BooleanSupplier;
@@ -81,6 +83,7 @@ final class WorkflowsResource implements Resource {
     /** The parameter {@code after} is the id of the run after which the list begins: older ones follow. */
     private WorkflowsDescriptor list(OperationRequest request) {
         String after = request.text("after");
+        Sanitized shown = values.shownTo(request.caller());
         WorkflowPage page = workflows.search(
                 request.text("name"),
                 request.text("version"),
@@ -88,13 +91,13 @@ final class WorkflowsResource implements Resource {
                 after == null ? null : OperationRequest.id("run", after),
                 request.limit(DEFAULT_LIMIT));
         return new WorkflowsDescriptor(
-                page.runs().stream().map(WorkflowsResource::summary).toList(),
+                page.runs().stream().map(run -> summary(run, shown)).toList(),
                 page.examined(),
                 page.cutOff(),
                 page.next());
     }
 
-    private static RunSummaryDescriptor summary(WorkflowInfo run) {
+    private static RunSummaryDescriptor summary(WorkflowInfo run, Sanitized shown) {
         return new RunSummaryDescriptor(
                 run.id(),
                 run.name(),
@@ -103,7 +106,8 @@ final class WorkflowsResource implements Resource {
                 run.parent(),
                 run.wakeAt(),
                 run.createdAt(),
-                run.finishedAt());
+                run.finishedAt(),
+                shown.value("awaits", run.awaits()));
     }
 
     /** Returns one run with its history; null if there is no such run. */
@@ -126,16 +130,22 @@ final class WorkflowsResource implements Resource {
                 run.createdAt(),
                 run.finishedAt(),
                 shown.value("awaits", run.awaits()),
+                run.signals().isEmpty()
+                        ? null
+                        : run.signals().stream()
+                                .map(signal ->
+                                        new SignalDescriptor(shown.value("awaits", signal.name()), signal.sentAt()))
+                                .toList(),
                 shown.value("resolutionReason", run.resolutionReason()),
                 shown.json("progress", run.progress()),
                 shown.value("key", run.key()),
                 shown.json("input", run.input()),
                 shown.json("result", run.result()),
                 shown.value("error", run.lastError()),
-                run.steps().stream().map(step -> step(step, shown)).toList());
+                run.steps().stream().map(step -> step(run, step, shown)).toList());
     }
 
-    private static StepDescriptor step(WorkflowInfo.Step step, Sanitized shown) {
+    private static StepDescriptor step(WorkflowInfo run, WorkflowInfo.Step step, Sanitized shown) {
         return new StepDescriptor(
                 step.position(),
                 // Hidden like the name of the signal that the run awaits.
@@ -146,9 +156,23 @@ final class WorkflowsResource implements Resource {
                 step.compensationAttempts() > 0 ? step.compensationAttempts() : null,
                 step.startedAt(),
                 step.finishedAt(),
+                step.compensationStartedAt(),
+                step.compensatedAt(),
+                deliveredAt(run, step),
                 shown.json("steps." + step.name(), step.result()),
                 shown.value("error", step.lastError()),
                 attempts(step.attemptHistory(), shown));
+    }
+
+    /** By the real names: sanitized ones may be equal. */
+    private static @Nullable Instant deliveredAt(WorkflowInfo run, WorkflowInfo.Step step) {
+        return step.kind().equals("signal") && step.status().equals("waiting")
+                ? run.signals().stream()
+                        .filter(signal -> signal.name().equals(step.name()))
+                        .map(WorkflowInfo.Signal::sentAt)
+                        .findFirst()
+                        .orElse(null)
+                : null;
     }
 
     private static @Nullable List<AttemptDescriptor> attempts(List<WorkflowInfo.Attempt> attempts, Sanitized shown) {

@@ -679,13 +679,14 @@ class EndpointJsonTests {
             await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.WAITING);
             assertGet(context, """
                     {'runs': [{'id': '(id)', 'name': 'approval', 'version': '1', 'status': 'waiting',
-                               'createdAt': '(time)'}],
+                               'createdAt': '(time)', 'awaits': 'approved'}],
                      'examined': 1, 'cutOff': false}
                     """, "workflows");
+            workflows.signal(run, "unexpected", null);
             assertGet(context, """
                     {
                       'id': '(id)', 'name': 'approval', 'version': '1', 'status': 'waiting', 'createdAt': '(time)',
-                      'awaits': 'approved', 'progress': {'percent': 40, 'message': 'half-way'}, 'key': 'order 7',
+                      'awaits': 'approved', 'signals': [{'name': 'unexpected', 'sentAt': '(time)'}], 'progress': {'percent': 40, 'message': 'half-way'}, 'key': 'order 7',
                       'input': 'anvil',
                       'steps': [
                         {'position': 0, 'name': 'place', 'kind': 'step', 'status': 'completed', 'attempts': 1,

@@ -120,6 +120,69 @@ class AttentionReportsTests {
                         }));
     }
 
+    private void ended(String name, String status, String age) {
+        jdbc.sql(
+                        "INSERT INTO forge_jobs (id, name, status, finished_at) VALUES (gen_random_uuid(), ?, ?, now() - ?::interval)")
+                .params(name, status, age)
+                .update();
+    }
+
+    @Test
+    void single_failed_job_is_listed_until_it_is_retried_or_deleted() {
+        ended("seldom", "failed", "20 hours");
+        ended("former", "failed", "25 hours");
+        ended("crashing", "abandoned", "1 hour");
+        ended("broken", "failed", "1 minute");
+        history("broken", 0, 10, 0, "1 minute");
+        runner().run(context -> {
+            Item failed = item(context, Kind.FAILED_JOBS);
+            assertThat(failed.severity()).isEqualTo(Severity.WARNING);
+            assertThat(failed.target()).isEqualTo("seldom");
+            assertThat(failed.text()).isEqualTo("Job seldom: 1 job failed for good in the last day.");
+            assertThat(item(context, Kind.ABANDONED_JOBS).target()).isEqualTo("crashing");
+            assertThat(items(context, Kind.FAILING_JOBS))
+                    .as("listed once")
+                    .extracting(Item::target)
+                    .containsExactly("broken");
+            jdbc.sql("UPDATE forge_jobs SET status = 'cancelled' WHERE status = 'failed'")
+                    .update();
+            await().until(() -> items(context, Kind.FAILED_JOBS).isEmpty());
+        });
+    }
+
+    private UUID batch(String columns, String values) {
+        UUID batch = UUID.randomUUID();
+        jdbc.sql("INSERT INTO forge_job_batches (id, name, closed_at, %s) VALUES (?, 'secret', now(), %s)"
+                        .formatted(columns, values))
+                .param(batch)
+                .update();
+        jdbc.sql(
+                        "INSERT INTO forge_jobs (id, name, status, finished_at, batch_id) VALUES (gen_random_uuid(), 'x', 'failed', now(), ?)")
+                .param(batch)
+                .update();
+        jdbc.sql("INSERT INTO forge_job_batch_parts (batch_id, jobs) VALUES (?, 1)")
+                .param(batch)
+                .update();
+        return batch;
+    }
+
+    @Test
+    void failed_batches_are_listed_by_their_ids_until_they_are_retried() {
+        UUID failed = batch("failed_at, ended_at", "now(), now()");
+        batch("failed_at, ended_at", "now() - interval '2 days', now()");
+        batch("failed_at, ended_at, cancelled_at", "now(), now(), now()");
+        batch("failed_at, ended_at, parent_id", "now(), now(), gen_random_uuid()");
+        runner().run(context -> {
+            Item item = item(context, Kind.FAILED_BATCH);
+            assertThat(item.target()).isEqualTo(failed.toString());
+            assertThat(item.text()).isEqualTo("Batch %s: 1 job has failed.".formatted(failed));
+            jdbc.sql("UPDATE forge_jobs SET status = 'completed' WHERE batch_id = ?")
+                    .param(failed)
+                    .update();
+            await().until(() -> items(context, Kind.FAILED_BATCH).isEmpty());
+        });
+    }
+
     @Test
     void oldest_due_job_is_overdue_with_its_reason() {
         jdbc.sql("""
@@ -188,6 +251,30 @@ class AttentionReportsTests {
         runner().run(context -> {
             assertThat(item(context, Kind.BLOCKED_WORKFLOWS).text()).contains("order", "1 run is blocked");
             assertThat(item(context, Kind.STRANDED_WORKFLOWS).text()).contains("order", "2 runs are in flight");
+        });
+    }
+
+    @Test
+    void failed_and_compensated_runs_are_listed() {
+        jdbc.sql("""
+                INSERT INTO forge_workflow_runs (id, workflow_name, workflow_version, status, finished_at, parent_id, resolution_reason)
+                VALUES (gen_random_uuid(), 'order', '1', 'failed', now() - interval '20 hours', NULL, NULL),
+                       (gen_random_uuid(), 'old', '1', 'failed', now() - interval '2 days', NULL, NULL),
+                       (gen_random_uuid(), 'child', '1', 'failed', now(), gen_random_uuid(), NULL),
+                       (gen_random_uuid(), 'trip', '2', 'compensated', now(), NULL, NULL),
+                       (gen_random_uuid(), 'trip', '2', 'compensated', now(), NULL, NULL),
+                       (gen_random_uuid(), 'cancelled', '1', 'compensated', now(), NULL, 'changed their mind'),
+                       (gen_random_uuid(), 'good', '1', 'completed', now(), NULL, NULL)
+                """).update();
+        runner().run(context -> {
+            Item failed = item(context, Kind.FAILED_WORKFLOWS);
+            assertThat(failed.severity()).isEqualTo(Severity.CRITICAL);
+            assertThat(failed.target()).isEqualTo("order@1");
+            assertThat(failed.text()).isEqualTo("Workflow order@1: 1 run failed in the last day.");
+            Item compensated = item(context, Kind.COMPENSATED_WORKFLOWS);
+            assertThat(compensated.severity()).isEqualTo(Severity.WARNING);
+            assertThat(compensated.text())
+                    .isEqualTo("Workflow trip@2: 2 runs failed in the last day, and compensated.");
         });
     }
 

@@ -36,4 +36,10 @@ public @interface AutoConfigureClusterTester {
      * starts two embedded servers, also where the tests use another server.
      */
     boolean standby() default false;
+
+    /**
+     * Whether slots of crons fire when their time has come. Without, crons are there and can be triggered; {@link
+     * ClusterTester#withoutCrons} is the same for a part of a test.
+     */
+    boolean crons() default true;
 }

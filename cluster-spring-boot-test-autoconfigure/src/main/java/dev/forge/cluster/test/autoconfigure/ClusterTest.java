@@ -59,6 +59,13 @@ public @interface ClusterTest {
     @AliasFor(annotation = AutoConfigureClusterTester.class, attribute = "standby")
     boolean standby() default false;
 
+    /**
+     * Whether slots of crons fire when their time has come. Without, crons are there and can be triggered; {@link
+     * ClusterTester#withoutCrons} is the same for a part of a test.
+     */
+    @AliasFor(annotation = AutoConfigureClusterTester.class, attribute = "crons")
+    boolean crons() default true;
+
     /** Properties in form {@literal key=value} for the {@link Environment} of the test. */
     String[] properties() default {};
 

@@ -77,14 +77,21 @@ final class ClusterTestContextCustomizerFactory implements ContextCustomizerFact
                     "%s: standby (true) needs nodes (1) to be at least 2".formatted(testClass.getName()));
         }
         return new Customizer(
-                settings.nodes() > 1 ? ClusterTester.Mode.LIVE : settings.mode(), settings.nodes(), settings.standby());
+                settings.nodes() > 1 ? ClusterTester.Mode.LIVE : settings.mode(),
+                settings.nodes(),
+                settings.standby(),
+                settings.crons());
     }
 
     /** Part of the key of Spring's context cache: classes with equal settings share a context and its database. */
-    private record Customizer(ClusterTester.Mode mode, int nodes, boolean standby) implements ContextCustomizer {
+    private record Customizer(ClusterTester.Mode mode, int nodes, boolean standby, boolean crons)
+            implements ContextCustomizer {
 
         @Override
         public void customizeContext(ConfigurableApplicationContext context, MergedContextConfiguration merged) {
+            if (!crons) {
+                context.getBeanFactory().addBeanPostProcessor(new CronsLeftOut());
+            }
             FurtherNodes.Starting starting = FurtherNodes.starting();
             if (starting != null) {
                 customizeNode(context, starting);

@@ -5,6 +5,7 @@ package dev.forge.cluster.test.autoconfigure;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.cron.Crons;
+import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.job.InspectableJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
@@ -87,6 +88,7 @@ final class ClusterTestExecutionListener extends AbstractTestExecutionListener {
                     context.getBean(WorkflowEngine.class),
                     context.getBean(Workflows.class),
                     context.getBean(Crons.class),
+                    context.getBean(CronEngine.class),
                     context.getBean(ClusterDatabase.class).application());
         } catch (NoSuchBeanDefinitionException e) {
             throw new IllegalStateException(

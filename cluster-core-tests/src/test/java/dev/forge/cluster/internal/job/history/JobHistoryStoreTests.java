@@ -18,6 +18,7 @@ import dev.forge.cluster.job.JobSummary;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.List;
 import java.util.UUID;
 import org.junit.jupiter.api.BeforeEach;
@@ -205,6 +206,19 @@ class JobHistoryStoreTests {
                 .isZero();
         assertThat(history.points())
                 .allMatch(point -> point.backlog() == null && point.waiting() == null && point.completed() == 0);
+    }
+
+    @Test
+    void history_knows_since_when_anything_is_recorded() {
+        assertThat(reports.read(JobHistoryQuery.last(Duration.ofHours(1))).since())
+                .isNull();
+        jdbc.sql("""
+                INSERT INTO forge_job_history (name, slot, minutes, completed)
+                VALUES ('', '2026-01-01 00:00:00Z', 10, 1), ('', '2026-01-02 00:00:00Z', 10, 1)
+                """).update();
+        assertThat(reports.read(JobHistoryQuery.last(Duration.ofHours(1)).withName("mail"))
+                        .since())
+                .isEqualTo(Instant.parse("2026-01-01T00:00:00Z"));
     }
 
     @ParameterizedTest

@@ -8,6 +8,7 @@ import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.store.JobKeeping.FewNames;
 import dev.forge.cluster.internal.lock.LockStore;
+import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.node.NodeRole;
@@ -134,6 +135,26 @@ class JobKeepingTests extends JobStoreFixture {
         jdbc.sql("UPDATE forge_nodes SET dead_at = now() - interval '1 hour'").update();
         assertThat(IntStream.range(0, 3).mapToObj(i -> nodes().purgeDead(Duration.ofMinutes(30), 3, dead -> {})))
                 .containsExactly(3, 2, 0);
+    }
+
+    @Test
+    void names_of_nodes_that_left_or_died_are_kept_for_a_while() {
+        UUID left = UUID.randomUUID();
+        UUID dead = UUID.randomUUID();
+        node(left, "active");
+        node(dead, "dead");
+        jdbc.sql("UPDATE forge_nodes SET name = status, dead_at = now() - interval '1 hour'")
+                .update();
+        nodes().remove(left, id -> {});
+        nodes().purgeDead(Duration.ofMinutes(30), 10, ids -> {});
+        Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        var reports = new NodeReports(schema, database.dataSource());
+        assertThat(reports.all()).extracting(NodeReports.Row::id).doesNotContain(left, dead);
+        assertThat(reports.names(List.of(left, dead))).isEqualTo(Map.of(left, "active", dead, "dead"));
+        jdbc.sql("UPDATE forge_former_nodes SET left_at = now() - interval '2 hours' WHERE name = 'active'")
+                .update();
+        assertThat(nodes().forgetFormer(Duration.ofHours(1), 10)).isOne();
+        assertThat(reports.names(List.of(left, dead))).isEqualTo(Map.of(dead, "dead"));
     }
 
     @Test

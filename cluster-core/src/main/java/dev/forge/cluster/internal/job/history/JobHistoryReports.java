@@ -79,10 +79,12 @@ public final class JobHistoryReports {
             steps.add(new Step());
         }
         Instant[] first = {Instant.EPOCH};
+        @Nullable Instant[] since = {null};
         // The row of all jobs as well: it tells whether there was a sample, in which a name without jobs has no row.
         client.sql(schema.sql("""
                         SELECT b.first, h.slot, h.name, h.completed, h.failed, h.retried, h.recovered, h.due,
-                               h.oldest_due_millis, h.running, h.waits, h.runs
+                               h.oldest_due_millis, h.running, h.waits, h.runs,
+                               (SELECT min(r.slot) FROM ~.forge_job_history r WHERE r.name = :all)
                         FROM (SELECT date_bin(:step * interval '1 second', now(), %1$s)
                                      - :back * interval '1 second' AS first) AS b
                         LEFT JOIN LATERAL (
@@ -96,6 +98,8 @@ public final class JobHistoryReports {
                 .param("all", JobHistoryCounters.ALL_NAMES)
                 .query(row -> {
                     first[0] = row.getObject(1, OffsetDateTime.class).toInstant();
+                    OffsetDateTime earliest = row.getObject(13, OffsetDateTime.class);
+                    since[0] = earliest == null ? null : earliest.toInstant();
                     OffsetDateTime slot = row.getObject(2, OffsetDateTime.class);
                     if (slot != null) {
                         long index =
@@ -110,7 +114,7 @@ public final class JobHistoryReports {
         for (int i = 0; i < count; i++) {
             points.add(steps.get(i).point(first[0].plus(step.multipliedBy(i))));
         }
-        return new JobHistory(query.name(), step, points);
+        return new JobHistory(query.name(), step, since[0], points);
     }
 
     private static Duration step(Duration range) {

@@ -7,6 +7,7 @@ import dev.forge.cluster.job.JobBatchInfo;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Types;
+import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.List;
@@ -24,6 +25,9 @@ public final class JobBatchReports {
 
     /** Counts of a batch in a list stop at this number. */
     private static final int MOST_COUNTED_IN_LIST = 1_000;
+
+    /** How many batches, the last ones, are searched for failed ones. */
+    private static final int MOST_EXAMINED = 1_000;
 
     private static final int COUNTED = 13;
 
@@ -57,6 +61,26 @@ public final class JobBatchReports {
                 ORDER BY b.id DESC
                 """.formatted(columns(MOST_COUNTED_IN_LIST))))
                 .param("before", before, Types.OTHER)
+                .param("limit", limit)
+                .query((row, n) -> info(row, MOST_COUNTED_IN_LIST))
+                .list();
+    }
+
+    /** Returns batches of which jobs failed within that time and were not retried since, the last ones first, without parts of others. */
+    public List<JobBatchInfo> failed(Duration within, int limit) {
+        return client.sql(schema.sql("""
+                SELECT %s
+                FROM (SELECT * FROM (
+                          (SELECT * FROM ~.forge_job_batches WHERE ended_at IS NULL ORDER BY id DESC LIMIT :most)
+                          UNION ALL
+                          (SELECT * FROM ~.forge_job_batches WHERE ended_at IS NOT NULL AND succeeded_at IS NULL
+                           ORDER BY id DESC LIMIT :most)) AS latest
+                      WHERE parent_id IS NULL AND cancelled_at IS NULL
+                        AND greatest(failed_at, retried_at) > now() - :within * interval '1 millisecond') AS b
+                WHERE %s ORDER BY b.failed_at DESC, b.id LIMIT :limit
+                """.formatted(columns(MOST_COUNTED_IN_LIST), JobBatchStore.HAS_FAILED)))
+                .param("most", MOST_EXAMINED)
+                .param("within", within.toMillis())
                 .param("limit", limit)
                 .query((row, n) -> info(row, MOST_COUNTED_IN_LIST))
                 .list();

@@ -70,6 +70,13 @@ public final class JobBatchStore {
         return "EXISTS (SELECT FROM ~.forge_job_batches c WHERE c.parent_id = b.id AND c.%s)".formatted(condition);
     }
 
+    /** A condition on batches {@code b}: a job has failed, here or in a part, and was not retried successfully. */
+    static final String HAS_FAILED = "(%s OR %s OR %s)"
+            .formatted(
+                    exists(FAILED),
+                    existsPurged("failed"),
+                    existsPart("failed_at IS NOT NULL AND c.succeeded_at IS NULL"));
+
     /** The part of a statement that adds jobs to the batch of a parameter; their number is the next one. Nothing is added if it is closed. */
     static final String ADDING = """
             batch AS (SELECT id FROM ~.forge_job_batches WHERE id = ? AND closed_at IS NULL FOR SHARE),

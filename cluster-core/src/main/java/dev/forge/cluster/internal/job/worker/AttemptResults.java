@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.job.worker.RunningJob.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.JobTimeoutException;
@@ -18,6 +19,7 @@ import dev.forge.cluster.job.Outcome;
 import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.ratelimit.RateLimitExceededException;
 import java.time.Duration;
+import java.util.Objects;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -133,7 +135,10 @@ final class AttemptResults {
         Throwable cause = failure;
         if (stop == Stop.TIMEOUT && !late) {
             cause = new JobTimeoutException(
-                    "the attempt took longer than " + running.limits().timeout(), failure);
+                    "the attempt took longer than "
+                            + PlainText.duration(
+                                    Objects.requireNonNull(running.limits().timeout())),
+                    failure);
         }
         running.ended(Kind.FAILED, cause);
         if (cause instanceof PermanentJobFailure || running.limits().isPermanent(cause)) {

@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Mdc;
+import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobInterceptor;
@@ -18,6 +19,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
@@ -264,7 +266,8 @@ final class BulkExecution {
                     return switch (reason) {
                         case TIMEOUT ->
                             "it took longer than %s: "
-                                    .formatted(running.limits().timeout());
+                                    .formatted(PlainText.duration(Objects.requireNonNull(
+                                            running.limits().timeout())));
                         case DRAIN -> "this node drains: ";
                         case LOST -> "job %s was cancelled or lost: ".formatted(running.id());
                     };

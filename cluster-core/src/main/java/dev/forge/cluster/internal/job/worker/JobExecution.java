@@ -12,6 +12,7 @@ import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobStatus;
@@ -21,6 +22,7 @@ import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.MDC;
@@ -179,7 +181,8 @@ final class JobExecution {
         Thread thread = running.thread();
         var timeout = new JobTimeoutException(
                 "the attempt took longer than %s, and its handler ignored the interrupt until the node left"
-                        .formatted(running.limits().timeout()),
+                        .formatted(PlainText.duration(
+                                Objects.requireNonNull(running.limits().timeout()))),
                 null);
         if (thread != null) {
             // The stack of the handler, not of this thread.
@@ -302,7 +305,7 @@ final class JobExecution {
             claims.expire(running, running.startedAt());
             throw new JobTimeoutException(
                     "the attempt took longer than %s: its handler returned after %d ms, and its result was discarded"
-                            .formatted(timeout, ran / 1_000_000),
+                            .formatted(PlainText.duration(timeout), ran / 1_000_000),
                     null);
         }
     }

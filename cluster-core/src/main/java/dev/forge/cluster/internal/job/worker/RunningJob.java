@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.job.store.JobQueueStore;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.ClaimLostException;
 import dev.forge.cluster.job.JobAttemptOutcome;
@@ -23,6 +24,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.HashSet;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
@@ -359,7 +361,9 @@ public final class RunningJob implements JobContext, JobMonitor.Attempt, StuckHa
         return reason == null
                 ? null
                 : switch (reason) {
-                    case TIMEOUT -> "the attempt exceeded its timeout of " + limits.timeout();
+                    case TIMEOUT ->
+                        "the attempt exceeded its timeout of "
+                                + PlainText.duration(Objects.requireNonNull(limits.timeout()));
                     case DRAIN -> "the node drains";
                     case LOST -> "the claim is lost";
                 };

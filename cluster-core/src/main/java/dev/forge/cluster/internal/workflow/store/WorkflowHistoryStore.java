@@ -275,11 +275,14 @@ public final class WorkflowHistoryStore {
         return """
                 INSERT INTO ~.forge_workflow_steps AS s
                     (run_id, position, name, kind, status, attempts, result, last_error, wake_at, ref,
-                     compensation_attempts, beside, started_at, finished_at, result_bytes, attempt_history)
+                     compensation_attempts, beside, started_at, finished_at, result_bytes, attempt_history,
+                     compensation_started_at, compensated_at)
                 SELECT o.id, d.position, d.name, d.kind, d.status, d.attempts, d.result::jsonb, d.error, d.wake_at, d.ref,
                        d.compensations, d.beside, clock_timestamp() - coalesce(d.ran, 0) * interval '1 millisecond',
                        CASE WHEN d.status NOT IN ('waiting', 'retrying') THEN clock_timestamp() END, d.bytes,
-                       CASE WHEN d.error IS NOT NULL AND d.kind = 'step' THEN %2$s END
+                       CASE WHEN d.error IS NOT NULL AND d.kind = 'step' THEN %2$s END,
+                       CASE WHEN d.compensations > 0 THEN clock_timestamp() - coalesce(d.ran, 0) * interval '1 millisecond' END,
+                       CASE WHEN d.status IN ('compensated', 'compensation_failed') THEN clock_timestamp() END
                 FROM %1$s o JOIN unnest((SELECT :rows::uuid[]), :positions::int[], :names::text[], :kinds::text[],
                     :statuses::text[], :attempts::int[], :results::text[], :errors::text[], :wakes::timestamptz[],
                     :refs::uuid[], :compensations::int[], :rans::bigint[], :besides::int[], :bytes::int[])
@@ -293,6 +296,8 @@ public final class WorkflowHistoryStore {
                     -- The time at which the step completed; its compensation does not change it.
                     finished_at = CASE WHEN EXCLUDED.compensation_attempts > 0 OR s.status = 'completed' THEN s.finished_at
                                        ELSE EXCLUDED.finished_at END,
+                    compensation_started_at = coalesce(s.compensation_started_at, EXCLUDED.compensation_started_at),
+                    compensated_at = EXCLUDED.compensated_at,
                     attempt_history = CASE
                         -- A row that continues to wait carries its last error along.
                         WHEN EXCLUDED.attempt_history IS NULL

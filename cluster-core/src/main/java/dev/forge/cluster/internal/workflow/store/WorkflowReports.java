@@ -33,10 +33,15 @@ public final class WorkflowReports {
 
     private static final String COLUMNS = """
             r.id, r.workflow_name, r.workflow_version, r.status, r.run_key, r.parent_id, %s, %s, %s, %s,
-            r.awaits, (SELECT j.scheduled_at FROM ~.forge_jobs j
+            %s, (SELECT j.scheduled_at FROM ~.forge_jobs j
                        WHERE j.id = r.id AND j.status = 'pending' AND isfinite(j.scheduled_at)
                          AND j.waits_for IS NULL AND r.status NOT IN %s),
             r.created_at, r.finished_at, %s""";
+
+    /** A signal that was sent is no longer awaited, whenever the run continues. */
+    private static final String AWAITS = """
+            CASE WHEN NOT EXISTS (SELECT FROM ~.forge_workflow_signals g WHERE g.run_id = r.id AND g.name = r.awaits)
+                 THEN r.awaits END""";
 
     private static final String PROGRESS = "(SELECT j.progress::text FROM ~.forge_jobs j WHERE j.id = r.id)";
 
@@ -44,6 +49,8 @@ public final class WorkflowReports {
     private static final String REASON = "left(r.resolution_reason, %d)".formatted(ErrorText.LONGEST_MESSAGE);
 
     private static final int MOST_COUNTED = 10_000;
+
+    private static final int MOST_SIGNALS = 100;
 
     private static final int MOST_EXPORTED_STEPS = 10_000;
     private static final long MOST_EXPORTED_BYTES = 8 << 20;
@@ -72,19 +79,31 @@ public final class WorkflowReports {
                                 "r.result::text",
                                 "r.last_error",
                                 REASON,
+                                AWAITS,
                                 WorkflowRunStore.FINAL,
                                 PROGRESS))))
                 .param(id)
                 .query((row, n) -> info(row))
                 .optional()
                 // Not while the first result is read: that would take a second connection.
-                .map(run -> withSteps(run, steps(id)));
+                .map(run -> with(run, steps(id), signals(id)));
+    }
+
+    private List<WorkflowInfo.Signal> signals(UUID run) {
+        return client.sql(schema.sql("""
+                SELECT name, created_at FROM ~.forge_workflow_signals WHERE run_id = ? ORDER BY created_at, id LIMIT %d
+                """.formatted(MOST_SIGNALS)))
+                .param(run)
+                .query((row, n) -> new WorkflowInfo.Signal(
+                        row.getString(1), Objects.requireNonNull(WorkflowHistoryStore.instant(row, "created_at"))))
+                .list();
     }
 
     private List<WorkflowInfo.Step> steps(UUID run) {
         return client.sql(schema.sql("""
                 SELECT position, name, kind, status, attempts, compensation_attempts, result::text, last_error, started_at,
-                       finished_at, %s
+                       finished_at, compensation_started_at,
+                       CASE WHEN status IN ('compensated', 'compensation_failed') THEN compensated_at END AS compensated_at, %s
                 FROM ~.forge_workflow_steps WHERE run_id = ? ORDER BY position
                 """.formatted(HISTORY)))
                 .param(run)
@@ -99,7 +118,9 @@ public final class WorkflowReports {
                         row.getString(8),
                         WorkflowHistoryStore.instant(row, "started_at"),
                         WorkflowHistoryStore.instant(row, "finished_at"),
-                        history(row.getArray(11))))
+                        WorkflowHistoryStore.instant(row, "compensation_started_at"),
+                        WorkflowHistoryStore.instant(row, "compensated_at"),
+                        history(row.getArray(13))))
                 .list();
     }
 
@@ -207,10 +228,10 @@ public final class WorkflowReports {
     /** Returns what a run waits for; empty if there is no such run, or its job is not pending. */
     public Optional<Wait> waitOf(UUID run) {
         return client.sql(schema.sql("""
-                SELECT r.workflow_name, r.workflow_version, r.status, r.awaits, j.scheduled_at
+                SELECT r.workflow_name, r.workflow_version, r.status, %s, j.scheduled_at
                 FROM ~.forge_workflow_runs r JOIN ~.forge_jobs j ON j.id = r.id AND j.status = 'pending'
                 WHERE r.id = ?
-                """))
+                """.formatted(AWAITS)))
                 .param(run)
                 .query((row, n) -> new Wait(
                         new WorkflowVersion(row.getString(1), row.getString(2)),
@@ -243,6 +264,7 @@ public final class WorkflowReports {
                                                 "NULL::text",
                                                 "NULL::text",
                                                 "NULL::text",
+                                                AWAITS,
                                                 WorkflowRunStore.FINAL,
                                                 "NULL::text"))))
                         .param("ids", ids.toArray(UUID[]::new))
@@ -289,7 +311,31 @@ public final class WorkflowReports {
                 .list();
     }
 
-    private static WorkflowInfo withSteps(WorkflowInfo run, List<WorkflowInfo.Step> steps) {
+    /**
+     * Counts runs that failed, or were compensated because they failed, within that time; without runs that others have started, which
+     * handle their failure. Reads the last thousand that ended.
+     */
+    public List<Count> failed(Duration within) {
+        return client.sql(schema.sql("""
+                SELECT workflow_name, workflow_version, status, count(*)
+                FROM (SELECT * FROM ~.forge_workflow_runs r WHERE r.status IN %s AND NOT (r.status = 'completed')
+                      ORDER BY r.finished_at DESC LIMIT (SELECT 1000)) AS latest
+                WHERE finished_at > now() - ? * interval '1 millisecond' AND parent_id IS NULL
+                  -- A run that somebody cancelled has a reason.
+                  AND (status = 'failed' OR status = 'compensated' AND resolution_reason IS NULL)
+                GROUP BY workflow_name, workflow_version, status
+                ORDER BY count(*) DESC, workflow_name, workflow_version
+                """.formatted(WorkflowRunStore.FINAL)))
+                .param(within.toMillis())
+                .query((row, n) -> new Count(
+                        new WorkflowVersion(row.getString(1), row.getString(2)),
+                        EnumText.parse(WorkflowStatus.class, row.getString(3)),
+                        row.getLong(4)))
+                .list();
+    }
+
+    private static WorkflowInfo with(
+            WorkflowInfo run, List<WorkflowInfo.Step> steps, List<WorkflowInfo.Signal> signals) {
         return new WorkflowInfo(
                 run.id(),
                 run.name(),
@@ -306,7 +352,8 @@ public final class WorkflowReports {
                 run.progress(),
                 run.createdAt(),
                 run.finishedAt(),
-                steps);
+                steps,
+                signals);
     }
 
     private static WorkflowInfo info(ResultSet row) throws SQLException {
@@ -327,6 +374,7 @@ public final class WorkflowReports {
                 row.getString(15),
                 Objects.requireNonNull(WorkflowHistoryStore.instant(row, "created_at")),
                 WorkflowHistoryStore.instant(row, "finished_at"),
+                List.of(),
                 List.of());
     }
 }

@@ -2,7 +2,7 @@ import { html } from '../html.js';
 
 const KINDS = {
   good: ['completed', 'succeeded', 'active', 'running', 'ran', 'success'],
-  busy: ['claimed', 'started', 'open', 'joining', 'retrying', 'compensating', 'cancelling', 'waiting'],
+  busy: ['claimed', 'started', 'open', 'joining', 'retrying', 'compensating', 'cancelling', 'waiting', 'delivered'],
   bad: ['failed', 'abandoned', 'dead', 'error', 'compensation-failed', 'timed-out', 'node-lost', 'missed', 'blocked-missing-version', 'blocked-signature-mismatch'],
   warn: ['paused', 'stale', 'draining', 'unknown', 'skipped', 'stranded', 'retired-unresumable', 'compensated'],
 };

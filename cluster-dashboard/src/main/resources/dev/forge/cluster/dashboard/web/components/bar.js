@@ -1,5 +1,5 @@
 import { html } from '../html.js';
-import { none, number, percent } from './value.js';
+import { Value, none, number, percent } from './value.js';
 
 const width = (share) => ({ width: `${Math.max(0, Math.min(1, share)) * 100}%` });
 
@@ -42,10 +42,23 @@ export function progressOf(value) {
   return null;
 }
 
-/** Returns what the bar does not say of a progress, as an object without further objects; null if that is not possible. */
-export function restOfProgress(value) {
-  const rest = Object.entries(typeof value === 'object' ? value : {}).filter(([key]) => !['done', 'total', 'percent'].includes(key));
-  return progressOf(value) && rest.every(([, each]) => typeof each !== 'object') ? rest.map(([key, each]) => `${key}: ${each}`).join(', ') : null;
+/** Returns what the bar does not say of a progress, its message first; null if it is more than a message and simple values. */
+function restOfProgress(value) {
+  const { message, ...others } = typeof value === 'object' ? { ...value } : {};
+  const rest = Object.entries(others).filter(([key]) => !['done', 'total', 'percent'].includes(key));
+  if ((!progressOf(value) && typeof message !== 'string') || [message, ...rest.map(([, each]) => each)].some((each) => typeof each === 'object' && each !== null)) return null;
+  return [message, ...rest.map(([key, each]) => `${key}: ${each}`)].filter((each) => each !== undefined && each !== null && each !== '').join(', ');
+}
+
+const SUCCEEDED = ['completed', 'compensated'];
+
+/** Returns the last progress as an entry of facts; null if a bar shows it, or if the work has succeeded since. */
+export function progressFact(value, status, hasBar, hasEnded) {
+  if (value === undefined || SUCCEEDED.includes(status)) return null;
+  const rest = restOfProgress(value);
+  const share = progressOf(value);
+  if (hasBar && share && rest !== null) return null;
+  return [hasEnded ? 'Last progress' : 'Progress', rest === null ? html`<${Value} of=${value} />` : [share && share.text, rest].filter(Boolean).join(', ')];
 }
 
 export function Progress({ of }) {

@@ -30,7 +30,9 @@ const PERCENTILES = [{ label: 'p50', color: BUSY }, { label: 'p95', color: WARN 
  * Returns the columns of all charts. The last point is not over, so it has no counts. The backlog is sampled as long as the cluster
  * runs: where a history of all jobs has neither a sample nor a job, nothing is known, and the lines have a gap.
  */
-function columns({ points, stepSeconds, name }) {
+function columns({ points: all, stepSeconds, name, since }) {
+  // A young cluster has no past that could be empty.
+  const points = since === undefined ? all : all.filter((point) => Date.parse(point.at) + stepSeconds * 1000 > Date.parse(since));
   const isGap = (point) => name === undefined && !point.backlog && !point.completed && !point.failed && !point.retried && !point.recovered;
   const times = points.map((point) => Date.parse(point.at) / 1000);
   const last = points.length - 1;

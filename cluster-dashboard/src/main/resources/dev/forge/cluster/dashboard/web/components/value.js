@@ -126,6 +126,9 @@ export function IdLink({ page, of, label }) {
   return of ? html`<${Link} page=${page} params=${{ id: of }} aria-label=${`${label} ${of}`}><${Id} of=${of} /><//>` : none;
 }
 
+/** Returns whether a job carries a run of a workflow: it is changed on the page of the run, which has the id of the job. */
+export const carriesRun = (job) => job.name.startsWith('workflow:');
+
 export function Section({ title, aside, children }) {
   return html`<section><div class="section-head"><h2>${title}</h2>${aside}</div>${children}</section>`;
 }

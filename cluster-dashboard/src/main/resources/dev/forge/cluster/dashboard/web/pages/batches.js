@@ -66,7 +66,7 @@ function Batch({ id, session }) {
       <div class="headline">
         <h1>${String(batch.name ?? 'Batch')} <${Badge} status=${batch.status} work /></h1>
         <${Actions} session=${session} onDone=${found.refresh} actions=${[
-          batch.failed > 0 && { title: `Retry failed jobs of batch ${id}`, text: 'All failed jobs of the batch become due again.', button: 'Retry failed jobs', confirm: 'Retry failed jobs', resource: 'batches', body: { id, state: 'retry' }, done: 'The failed jobs become due again.' },
+          batch.failed > 0 && (!batch.cancelledAt || batch.endedAt) && { title: `Retry failed jobs of batch ${id}`, text: 'All failed jobs of the batch become due again.', button: 'Retry failed jobs', confirm: 'Retry failed jobs', resource: 'batches', body: { id, state: 'retry' }, done: 'The failed jobs become due again.' },
           batch.status === 'open' && { title: `Close batch ${id}`, text: 'No further jobs can be added.', confirm: 'Close batch', resource: 'batches', body: { id, state: 'closed' }, done: 'The batch is closed.' },
           ['open', 'running', 'failed'].includes(batch.status) && !batch.endedAt && { title: `Cancel batch ${id}`, text: 'All unfinished jobs of the batch are cancelled.', confirm: 'Cancel batch', danger: true, resource: 'batches', body: { id, state: 'cancelled' }, done: 'The batch is being cancelled.' },
         ]} />

@@ -15,6 +15,11 @@ const DAYS = { 0: 'Sunday', 1: 'Monday', 2: 'Tuesday', 3: 'Wednesday', 4: 'Thurs
 /** Returns a simple cron expression in words, or null. */
 export function words(expression) {
   if (MACROS[expression]) return MACROS[expression];
+  const interval = /^@every\s+P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?$/i.exec(expression.trim());
+  if (interval) {
+    const [days, hours, minutes, seconds] = interval.slice(1).map((part) => Number(part || 0));
+    return `every ${duration((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)}`;
+  }
   const parts = expression.trim().split(/\s+/);
   const [second, minute, hour, day, month, weekday, more] = parts.length === 5 ? ['0', ...parts] : parts;
   if (weekday === undefined || more !== undefined || month !== '*') return null;

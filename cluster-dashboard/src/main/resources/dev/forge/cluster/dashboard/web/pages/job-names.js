@@ -7,7 +7,7 @@ import { Bar } from '../components/bar.js';
 import { Choices, Filters } from '../components/filters.js';
 import { History, RangeChoice } from '../components/history.js';
 import { Empty, ErrorBox, Loading, Resource } from '../components/states.js';
-import { Facts, Section, Value, count, frequency, none, number, percent, quiet } from '../components/value.js';
+import { Facts, Section, Value, carriesRun, count, frequency, none, number, percent, quiet } from '../components/value.js';
 import { Table } from '../components/table.js';
 import { duration } from '../components/time.js';
 
@@ -141,7 +141,7 @@ function JobName({ id, params, session }) {
     <p class="crumbs"><${Link} page="job-names">Job names<//> / <code>${id}</code></p>
     <div class="headline">
       <h1>${id} ${row && html`<${Badge} status=${row.paused ? 'paused' : 'active'} />`}</h1>
-      <${Actions} session=${session} onDone=${names.refresh} actions=${[row && stateActions(id, row.paused), retryFailed(id)]} />
+      <${Actions} session=${session} onDone=${names.refresh} actions=${[row && stateActions(id, row.paused), !carriesRun({ name: id }) && retryFailed(id)]} />
     </div>
     <p class="links">
       <${Link} page="jobs" params=${{ name: id }}>All jobs<//> <${Link} page="jobs" params=${{ name: id, status: 'failed' }}>Failed jobs<//>

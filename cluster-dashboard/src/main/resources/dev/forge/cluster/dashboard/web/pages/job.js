@@ -3,10 +3,10 @@ import { Link, go } from '../router.js';
 import { html } from '../html.js';
 import { Actions } from '../components/dialog.js';
 import { Badge } from '../components/badge.js';
-import { Progress, progressOf, restOfProgress } from '../components/bar.js';
+import { Progress, progressFact } from '../components/bar.js';
 import { toInstant, toLocal } from '../components/filters.js';
 import { Empty, Resource } from '../components/states.js';
-import { Facts, Folded, Id, IdLink, Section, Value, ValueSection, layOut, number } from '../components/value.js';
+import { Facts, Folded, Id, IdLink, Section, Value, ValueSection, carriesRun, layOut, number } from '../components/value.js';
 import { Clock, Elapsed, Time, duration } from '../components/time.js';
 import { AuditTable } from './audit.js';
 
@@ -24,6 +24,8 @@ const newJob = ({ id }) => html`Job <${Link} page="jobs" params=${{ id }}>${id}<
 
 /** Returns the actions of a job, the ones that repeat it first. */
 function actions(job, session, gone) {
+  // The cluster refuses them: the run would not know.
+  if (carriesRun(job)) return [];
   const { id, status } = job;
   const values = session.permissions.includes('values');
   // Without the text a part of the payload is hidden, and would be lost.
@@ -88,7 +90,7 @@ function Relations({ job, values }) {
   const batch = (id) => id && html`<${IdLink} page="batches" of=${id} label="Batch" />`;
   return html`
     <${Facts} entries=${[
-      ['Workflow', job.name.startsWith('workflow:') && html`<${Link} page="workflows" params=${{ id: job.id }}>Run of the workflow<//>`],
+      ['Workflow', carriesRun(job) && html`<${Link} page="workflows" params=${{ id: job.id }}>Run of the workflow<//>`],
       ['Batch', batch(job.batch)], ['Waits for jobs', jobs(job.waitsFor)], ['Waits for batch', batch(job.waitsForBatch)], ['Awaited by', jobs(job.awaitedBy)],
       ['Group', job.group !== undefined && html`<${Value} of=${job.group} />${values && html` <${Link} page="jobs" params=${{ name: job.name, group: job.group }}>Jobs of this group<//>`}`],
       ['Name', html`<${Link} page="job-names" params=${{ id: job.name }}>${job.name}<//>`],
@@ -119,18 +121,20 @@ export function Job({ id, session }) {
       const nameOf = (node, given) => {
         const known = nodes.data && nodes.data.nodes.find((each) => each.id === node);
         const name = given || (known ? known.name : node === job.node ? job.nodeName : null);
-        return name ? html`<${Link} page="nodes" params=${{ q: name }}>${name}<//>` : html`node <${Id} of=${node} />`;
+        if (!name) return html`node <${Id} of=${node} />`;
+        // A node that has left has no row to show.
+        return nodes.data && !nodes.data.nodes.some((each) => each.name === name) ? html`<span title=${node}>${name}</span>` : html`<${Link} page="nodes" params=${{ q: name }}>${name}<//>`;
       };
       const waited = job.startedAt && job.attempts === 1 && new Date(job.startedAt) - new Date(job.scheduledAt);
-      const share = progressOf(job.progress);
       const gone = ({ changed }) => changed && go('jobs', {}, { replace: true });
       return html`
         <div class="headline">
           <h1>${job.name} <${Badge} status=${job.status} work /></h1>
           <${Actions} session=${session} onDone=${found.refresh} actions=${actions(job, session, gone)} />
+          ${carriesRun(job) && html`<${Link} id="run" page="workflows" params=${{ id: job.id }}>Open the run of this job<//>`}
         </div>
         ${UNFINISHED.includes(job.status) && job.explanation && html`<p class="explanation">${job.status === 'pending' && html`<b>Why is it not running?</b>`}${job.explanation.text}</p>`}
-        ${job.status === 'running' && share && html`<${Progress} of=${job.progress} />`}
+        ${job.status === 'running' && html`<${Progress} of=${job.progress} />`}
         ${job.error !== undefined && job.status !== 'completed' && html`<${ValueSection} title="Error" of=${job.error} canCopy=${values} kind="failure" />`}
         <div class="columns">
           <div>
@@ -153,7 +157,7 @@ export function Job({ id, session }) {
                 ['Recoveries', job.recoveries > 0 && number(job.recoveries)], ['Claims', number(job.epoch)],
                 ['Tags', job.tags && job.tags.map((tag) => html`<span class="tag" key=${tag}>${tag}</span>`)],
                 ['Unique key', job.uniqueKey !== undefined && html`<${Value} of=${job.uniqueKey} />`],
-                ['Progress', job.progress !== undefined && (restOfProgress(job.progress) === null ? html`<${Value} of=${job.progress} />` : job.status !== 'running' && [share.text, restOfProgress(job.progress)].filter(Boolean).join(', '))],
+                progressFact(job.progress, job.status, job.status === 'running', !UNFINISHED.includes(job.status)),
                 ['Trace', traceLink(session, job)],
               ]} />
             <//>

@@ -9,11 +9,26 @@ import { Section, count, frequency, none, number, percent } from '../components/
 import { Table } from '../components/table.js';
 import { Time, duration } from '../components/time.js';
 
+/** Returns name and version of a workflow, such as order@2. */
+function versionOf(target) {
+  const end = target.lastIndexOf('@');
+  return end < 0 ? { name: target } : { name: target.slice(0, end), version: target.slice(end + 1) };
+}
+
 /** Returns the page that shows the subject of an item, by its kind. */
 function subject({ kind, target }) {
   switch (kind) {
     case 'failing-jobs':
+    case 'failed-jobs':
       return ['jobs', { name: target, status: 'failed' }];
+    case 'abandoned-jobs':
+      return ['jobs', { name: target, status: 'abandoned' }];
+    case 'failed-batch':
+      return ['batches', { id: target }];
+    case 'failed-workflows':
+      return ['workflows', { ...versionOf(target), status: 'failed' }];
+    case 'compensated-workflows':
+      return ['workflows', { ...versionOf(target), status: 'compensated' }];
     case 'overdue-jobs':
     case 'paused-jobs':
     case 'unhandled-jobs':
@@ -56,7 +71,7 @@ function Attention() {
           })}
         </ul>
         ${data.cutOff && html`<p class="note">There are more items than shown.</p>`}`
-        : html`<p class="calm-state"><span class="dot good" aria-hidden="true"></span>Nothing needs attention. Failing jobs, missed crons and nodes that keep crashing would appear here.</p>`)}<//>
+        : html`<p class="calm-state"><span class="dot good" aria-hidden="true"></span>Nothing needs attention. Failed jobs and runs, missed crons and nodes that keep crashing would appear here.</p>`)}<//>
     <//>`;
 }
 
@@ -90,6 +105,12 @@ function Tiles() {
 }
 
 const lives = (node) => node.status !== 'dead';
+/** Returns the nodes without dead ones that have restarted: another one with the name or the key has started since. */
+function present(nodes) {
+  const follows = (other, node) => (other.key === node.key || other.name === node.name) && new Date(other.startedAt) > new Date(node.lastHeartbeat);
+  return nodes.filter((node) => lives(node) || !nodes.some((other) => follows(other, node)));
+}
+
 const share = (value) => html`<${Bar} share=${value} kind=${usage(value)} />`;
 
 function Nodes({ params }) {
@@ -104,7 +125,7 @@ function Nodes({ params }) {
   return html`
     <${Section} title="Nodes">
       <${Resource} of=${nodes}>${(data) => html`
-        <${Table} label="Nodes" rows=${data.nodes} rowKey=${(node) => node.id} order=${{ page: 'overview', params }} empty="No node has joined the cluster."
+        <${Table} label="Nodes" rows=${present(data.nodes)} rowKey=${(node) => node.id} order=${{ page: 'overview', params }} empty="No node has joined the cluster."
           columns=${[
             { title: 'Name', class: 'name', by: (node) => node.name, cell: (node) => html`<${Link} page="nodes" params=${{ q: node.name }}>${node.name}<//>` },
             { title: 'Status', by: (node) => node.status, cell: (node) => html`<${Badge} status=${node.status} />` },

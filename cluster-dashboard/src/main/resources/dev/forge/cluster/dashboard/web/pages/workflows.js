@@ -3,8 +3,8 @@ import { Link, go } from '../router.js';
 import { html } from '../html.js';
 import { Actions } from '../components/dialog.js';
 import { Badge } from '../components/badge.js';
-import { Progress, progressOf, restOfProgress } from '../components/bar.js';
-import { Facts, Folded, IdLink, Section, Value, ValueSection, count, number, quiet } from '../components/value.js';
+import { Progress, progressFact } from '../components/bar.js';
+import { Facts, Folded, IdLink, Section, Value, ValueSection, count, none, number, quiet } from '../components/value.js';
 import { Filters } from '../components/filters.js';
 import { Empty, Resource } from '../components/states.js';
 import { Table } from '../components/table.js';
@@ -39,9 +39,9 @@ function Runs({ params }) {
           { title: 'Id', cell: (run) => html`<${IdLink} page="workflows" of=${run.id} label="Run" />` },
           { title: 'Workflow', class: 'name', cell: (run) => run.name },
           { title: 'Version', cell: (run) => run.version },
-          { title: 'Status', cell: (run) => html`<${Badge} status=${run.status} work />` },
+          { title: 'Status', cell: (run) => html`<${Badge} status=${run.status} work />${run.awaits !== undefined && html`<span class="sub" title=${String(run.awaits)}>for signal ${String(run.awaits)}</span>`}` },
           { title: 'Created', cell: (run) => html`<${Time} at=${run.createdAt} />` },
-          { title: 'Resumes', cell: (run) => html`<${Time} at=${run.wakeAt} />` },
+          { title: 'Resumes', cell: (run) => (!run.wakeAt ? none : html`<${Time} at=${run.wakeAt} />${run.awaits !== undefined && html`<span class="sub">deadline</span>`}`) },
           { title: 'Finished', cell: (run) => html`<${Time} at=${run.finishedAt} />` },
           { title: 'Took', class: 'num', cell: (run) => (run.finishedAt ? duration(new Date(run.finishedAt) - new Date(run.createdAt)) : html`<${Elapsed} since=${run.createdAt} />`) },
           { title: 'Parent', cell: (run) => html`<${IdLink} page="workflows" of=${run.parent} label="Run" />` },
@@ -77,14 +77,25 @@ function Versions({ params }) {
     ${data.cutOff && html`<p class="note">There are more versions than shown.</p>`}`}<//>`;
 }
 
-const KIND = { completed: 'good', failed: 'bad', timed_out: 'bad', compensation_failed: 'bad', compensated: 'warn', waiting: 'busy', retrying: 'busy' };
+/** What a run is blocked by, and what helps. */
+const BLOCKED = {
+  blocked_missing_version: (run) => `No live node has version ${run.version} of the workflow. The run continues when one has started.`,
+  blocked_signature_mismatch: () => 'The method does not match the recorded history; the error below says where. Deploy the method that the run began with, then retry the run.',
+};
+
+const KIND = { completed: 'good', failed: 'bad', timed_out: 'bad', waiting: 'busy', retrying: 'busy' };
 
 /** A step: a line with its place in time, which unfolds to its values. */
 function Step({ step, from, to, current }) {
   const start = step.startedAt ? new Date(step.startedAt).getTime() : null;
-  const end = step.finishedAt ? new Date(step.finishedAt).getTime() : current || ['waiting', 'retrying'].includes(step.status) ? Math.max(to, start) : start;
+  const end = step.finishedAt || step.deliveredAt ? new Date(step.finishedAt || step.deliveredAt).getTime() : current || ['waiting', 'retrying'].includes(step.status) ? Math.max(to, start) : start;
   const share = (time) => ((time - from) / Math.max(1, to - from)) * 100;
-  const place = start === null ? null : { left: `${Math.min(99.5, share(start))}%`, width: `${Math.max(0, share(end) - share(start))}%` };
+  const bar = (begin, until, kind) => html`<span class=${`fill ${kind}`} style=${{ left: `${Math.min(99.5, share(begin))}%`, width: `${Math.max(0, share(until) - share(begin))}%` }}></span>`;
+  const undone = step.compensationStartedAt ? new Date(step.compensationStartedAt).getTime() : null;
+  const undoneAt = step.compensatedAt ? new Date(step.compensatedAt).getTime() : to;
+  const status = step.deliveredAt ? 'delivered' : step.status;
+  // A step that is compensated was completed before.
+  const kind = undone === null ? KIND[underscored(status)] || 'calm' : 'good';
   const attempts = `${step.attempts > 1 ? count(step.attempts, 'attempt') : ''}${step.compensationAttempts ? `${step.attempts > 1 ? ', ' : ''}${count(step.compensationAttempts, 'compensation')}` : ''}`;
   return html`
     <li>
@@ -92,12 +103,13 @@ function Step({ step, from, to, current }) {
         <summary class=${current ? 'current' : ''}>
           <span class="muted num">${step.position}</span>
           <span class="step-name" title=${step.name}>${step.name}<span class="sub">${step.kind}${attempts && `, ${attempts}`}</span></span>
-          <span><${Badge} status=${step.status} /></span>
-          <span class="track" aria-hidden="true">${place && html`<span class=${`fill ${KIND[underscored(step.status)] || 'calm'}`} style=${place}></span>`}</span>
-          <span class="took">${step.startedAt && (step.finishedAt ? duration(new Date(step.finishedAt) - new Date(step.startedAt)) : html`${step.status === 'waiting' ? 'waiting' : 'since'} <${Elapsed} since=${step.startedAt} />`)}</span>
+          <span><${Badge} status=${status} /></span>
+          <span class="track" aria-hidden="true">${start !== null && bar(start, end, kind)}${undone !== null && bar(undone, undoneAt, underscored(step.status) === 'compensation_failed' ? 'bad' : 'warn')}</span>
+          <span class="took">${step.startedAt && (step.finishedAt ? duration(new Date(step.finishedAt) - new Date(step.startedAt)) : step.deliveredAt ? duration(end - start) : html`${step.status === 'waiting' ? 'waiting' : 'since'} <${Elapsed} since=${step.startedAt} />`)}</span>
         </summary>
         <div class="step-body">
-          <${Facts} entries=${[['Started', step.startedAt && html`<${Time} at=${step.startedAt} full />`], ['Finished', step.finishedAt && html`<${Time} at=${step.finishedAt} full />`], ['Attempts', number(step.attempts)], ['Compensation attempts', step.compensationAttempts]]} />
+          <${Facts} entries=${[['Started', step.startedAt && html`<${Time} at=${step.startedAt} full />`], ['Finished', step.finishedAt && html`<${Time} at=${step.finishedAt} full />`], ['Signal sent', step.deliveredAt && html`<${Time} at=${step.deliveredAt} full />`], ['Attempts', number(step.attempts)], ['Compensation attempts', step.compensationAttempts],
+            ['Compensation started', step.compensationStartedAt && html`<${Time} at=${step.compensationStartedAt} full />`], ['Compensation ended', step.compensatedAt && html`<${Time} at=${step.compensatedAt} full />`]]} />
           ${step.error !== undefined && html`<h3>Error</h3><${Value} of=${step.error} />`}
           ${step.result !== undefined && html`<h3>Result</h3><${Value} of=${step.result} />`}
           ${step.attemptHistory && html`<h3>Failed attempts</h3><ol class="timeline">${step.attemptHistory.map((each) => html`
@@ -111,10 +123,10 @@ function Step({ step, from, to, current }) {
 function Steps({ run }) {
   if (!run.steps.length) return html`<${Empty}>No step was recorded yet. Steps, waits, jobs and child runs appear here as the run goes on.<//>`;
   const from = new Date(run.createdAt).getTime();
-  const ends = run.steps.map((step) => new Date(step.finishedAt || step.startedAt || run.createdAt).getTime());
+  const ends = run.steps.map((step) => new Date(step.compensatedAt || step.finishedAt || step.startedAt || run.createdAt).getTime());
   const to = Math.max(...ends, run.finishedAt ? new Date(run.finishedAt).getTime() : now());
   const ended = ENDED.includes(underscored(run.status));
-  const open = ended ? [] : run.steps.filter((step) => ['waiting', 'retrying'].includes(step.status)).map((step) => step.position);
+  const open = ended ? [] : run.steps.filter((step) => ['waiting', 'retrying'].includes(step.status) && !step.deliveredAt).map((step) => step.position);
   return html`
     <div class="step-scale" aria-hidden="true"><span>${absolute(new Date(from), isUtc())}</span><span>${duration(to - from)}</span><span>${absolute(new Date(to), isUtc())}${run.finishedAt ? '' : ' (now)'}</span></div>
     <ol class="steps">${run.steps.map((step) => html`<${Step} key=${step.position} step=${step} from=${from} to=${to} current=${open.includes(step.position)} />`)}</ol>`;
@@ -125,14 +137,21 @@ function actions(run, values) {
   const status = underscored(run.status);
   const awaited = typeof run.awaits === 'string' && values ? run.awaits : '';
   return [
-    status === 'failed' && { title: `Retry run ${id}`, text: 'The run continues with the step that failed.', confirm: 'Retry run', resource: 'workflows', body: { id, state: 'retry' }, done: 'The run continues.' },
+    ['failed', 'blocked_signature_mismatch'].includes(status) && { title: `Retry run ${id}`, text: status === 'failed' ? 'The run continues with the step that failed.' : 'The method that is deployed now is compared with the recorded history, and continues the run if they match.', confirm: 'Retry run', resource: 'workflows', body: { id, state: 'retry' }, done: 'The run continues.' },
     !ENDED.includes(status) && {
       title: `Send signal to run ${id}`, button: 'Send signal', confirm: 'Send signal', text: awaited ? 'The run waits for the signal below.' : 'The run receives the signal when it waits for it.', resource: 'workflows',
       fields: [{ name: 'signal', label: 'Signal', required: true, value: awaited }, { name: 'value', label: 'Value', type: 'json', help: 'A JSON value, such as true, 42, "yes" or {"approved": true}.' }],
       body: (fields) => ({ id, state: 'signalled', signal: fields.signal.trim(), ...(fields.value.trim() ? { value: fields.value } : {}) }), done: 'The signal is sent.',
     },
-    !ENDED.includes(status) && { title: `Cancel run ${id}`, text: 'The run ends at its next step.', confirm: 'Cancel run', danger: true, resource: 'workflows', body: { id, state: 'cancelled' }, done: 'The run is being cancelled.' },
+    ![...ENDED, 'compensating'].includes(status) && { title: `Cancel run ${id}`, text: 'The run ends at its next step.', confirm: 'Cancel run', danger: true, resource: 'workflows', body: { id, state: 'cancelled' }, done: 'The run is being cancelled.' },
   ];
+}
+
+/** Returns the signals by their names: each name with the times at which they were sent. */
+function sent(signals) {
+  const names = new Map();
+  for (const { name, sentAt } of signals) names.set(String(name), [...(names.get(String(name)) || []), sentAt]);
+  return [...names];
 }
 
 function Run({ id, session }) {
@@ -145,8 +164,10 @@ function Run({ id, session }) {
         <h1>${run.name} <${Badge} status=${run.status} work /></h1>
         <${Actions} session=${session} onDone=${found.refresh} actions=${actions(run, values)} />
       </div>
+      ${BLOCKED[underscored(run.status)] && html`<p class="explanation"><b>Why is it blocked?</b>${BLOCKED[underscored(run.status)](run)}</p>`}
       ${run.awaits !== undefined && html`<p class="explanation"><b>Waits for a signal</b>${String(run.awaits)}</p>`}
-      ${progressOf(run.progress) && html`<${Progress} of=${run.progress} />`}
+      ${run.signals && html`<p class="explanation" id="signals"><b>Signals that were sent and not consumed</b>${sent(run.signals).map(([name, times], index) => html`${index > 0 && ', '}${name}${times.length > 1 && ` (${number(times.length)})`} <span class="muted"><${Time} at=${times[0]} /></span>`)}</p>`}
+      ${!ENDED.includes(underscored(run.status)) && html`<${Progress} of=${run.progress} />`}
       ${run.error !== undefined && html`<${ValueSection} title="Error" of=${run.error} canCopy=${values} kind="failure" />`}
       <${Section} title="Facts">
         <${Facts} entries=${[
@@ -154,11 +175,11 @@ function Run({ id, session }) {
           ['Runs', html`<${Link} page="workflows" params=${{ name: run.name }}>All runs<//>, <${Link} page="workflows" params=${{ name: run.name, version: run.version }}>of this version<//>`],
           ['Parent', run.parent && html`<${IdLink} page="workflows" of=${run.parent} label="Run" />`],
           ['Created', html`<${Time} at=${run.createdAt} full />`],
-          ['Resumes', run.wakeAt && html`<${Time} at=${run.wakeAt} full />`],
+          [run.awaits === undefined ? 'Resumes' : 'Deadline', run.wakeAt && html`<${Time} at=${run.wakeAt} full />`],
           ['Finished', run.finishedAt && html`<${Time} at=${run.finishedAt} full />`],
           ['Took', run.finishedAt && duration(new Date(run.finishedAt) - new Date(run.createdAt))],
           ['Key', run.key !== undefined && html`<${Value} of=${run.key} />`],
-          ['Progress', run.progress !== undefined && restOfProgress(run.progress) === null && html`<${Value} of=${run.progress} />`],
+          progressFact(run.progress, underscored(run.status), !ENDED.includes(underscored(run.status)), ENDED.includes(underscored(run.status))),
           ['Resolution', run.resolutionReason !== undefined && html`<${Value} of=${run.resolutionReason} />`],
         ]} />
       <//>
