@@ -184,6 +184,30 @@ class ClusterEndpointTests {
         });
     }
 
+    @Test
+    void demand_does_not_wait_for_readers_of_other_resources() {
+        runner().withBean(Post.class).run(context -> {
+            EndpointClient client = EndpointClient.of(context);
+            var threads = Executors.newCachedThreadPool();
+            try (Connection other = database.dataSource().getConnection();
+                    Statement lock = other.createStatement()) {
+                other.setAutoCommit(false);
+                lock.execute("LOCK TABLE forge_job_batches");
+                List<Future<Integer>> waiting = IntStream.range(0, ClusterOperations.CONCURRENT_READS)
+                        .mapToObj(i -> threads.submit(() -> client.get("batches").status()))
+                        .toList();
+                await().until(() -> client.get("nodes").status() == 503);
+                assertThat(client.get("demand").status()).isEqualTo(200);
+                other.rollback();
+                for (Future<Integer> reader : waiting) {
+                    assertThat(reader.get()).isEqualTo(200);
+                }
+            } finally {
+                threads.shutdownNow();
+            }
+        });
+    }
+
     // Jobs --------------------------------------------------------------------------------------------------
 
     record Letter(String to, String password, List<String> pages, Map<String, Integer> stampsByOwner) {}
