@@ -194,7 +194,8 @@ class ClusterEndpointTests {
                 other.setAutoCommit(false);
                 lock.execute("LOCK TABLE forge_job_batches");
                 List<Future<Integer>> waiting = IntStream.range(0, ClusterOperations.CONCURRENT_READS)
-                        .mapToObj(i -> threads.submit(() -> client.get("batches").status()))
+                        .mapToObj(
+                                i -> threads.submit(() -> client.get("batches").status()))
                         .toList();
                 await().until(() -> client.get("nodes").status() == 503);
                 assertThat(client.get("demand").status()).isEqualTo(200);
