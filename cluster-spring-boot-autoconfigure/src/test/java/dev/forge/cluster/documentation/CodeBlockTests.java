@@ -40,6 +40,7 @@ class CodeBlockTests {
     private static final Pattern CONTEXT = Pattern.compile("<!-- java:(.*?)-->", Pattern.DOTALL);
 
     private static final String IMPORTS = """
+            import com.zaxxer.hikari.HikariDataSource;
             import dev.forge.cluster.*;
             import dev.forge.cluster.audit.*;
             import dev.forge.cluster.autoconfigure.ConditionalOnClusterRole;
@@ -56,13 +57,16 @@ class CodeBlockTests {
             import dev.forge.cluster.workflow.*;
             import java.time.*;
             import java.util.*;
+            import javax.sql.DataSource;
             import org.junit.jupiter.api.Test;
             import org.springframework.beans.factory.*;
             import org.springframework.beans.factory.annotation.Autowired;
+            import org.springframework.boot.context.properties.ConfigurationProperties;
             import org.springframework.boot.test.context.SpringBootTest;
             import org.springframework.context.annotation.*;
             import org.springframework.context.event.EventListener;
             import org.springframework.core.ParameterizedTypeReference;
+            import org.springframework.jdbc.support.JdbcTransactionManager;
             import org.springframework.scheduling.annotation.Scheduled;
             import org.springframework.security.config.Customizer;
             import org.springframework.security.config.annotation.web.builders.HttpSecurity;
@@ -70,6 +74,8 @@ class CodeBlockTests {
             import org.springframework.stereotype.*;
             import org.springframework.transaction.annotation.Transactional;
             import org.springframework.web.bind.annotation.*;
+            import reactor.core.publisher.*;
+            import reactor.core.scheduler.Schedulers;
             """;
 
     private static final String BEANS = """

@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.job.store.UniqueJobStore;
 import dev.forge.cluster.internal.job.store.UniqueJobStore.UniqueJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AfterCommit;
+import dev.forge.cluster.internal.runtime.EventLoops;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobOptions;
@@ -52,6 +53,7 @@ final class JobEnqueuer {
     private final JobBatchReports batches;
     private final TransactionOperations ownTransaction;
     private final JobSuccessorStore successors;
+    private final EventLoops eventLoops = new EventLoops();
 
     JobEnqueuer(
             JobEngine engine,
@@ -79,6 +81,7 @@ final class JobEnqueuer {
 
     /** Enqueues a job that was created with these options. */
     EnqueuedJob enqueue(NewJob job, JobOptions options) {
+        eventLoops.warn("Jobs.enqueue");
         String key = options.uniqueKey();
         if (key == null) {
             names.reserved().requireFreeMetadata(options.metadata());
@@ -129,6 +132,7 @@ final class JobEnqueuer {
 
     /** Enqueues many jobs, all or none; returns them in the same order. */
     List<EnqueuedJob> enqueueAll(List<Request> requests) {
+        eventLoops.warn("Jobs.enqueueAll");
         List<NewJob> jobs = new ArrayList<>(requests.size());
         List<UniqueJob> withKey = new ArrayList<>();
         Map<Shared, List<NewJob>> withoutKey = new LinkedHashMap<>();
