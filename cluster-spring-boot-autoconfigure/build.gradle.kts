@@ -12,6 +12,7 @@ dependencies {
     optional("jakarta.persistence:jakarta.persistence-api")
     optional("org.springframework:spring-web")
     optional("org.springframework:spring-webmvc")
+    optional("io.projectreactor:reactor-core")
     optional("org.springframework.security:spring-security-core")
     optional("jakarta.servlet:jakarta.servlet-api")
     optional("org.springframework.security:spring-security-config")

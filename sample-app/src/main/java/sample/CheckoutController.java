@@ -4,6 +4,7 @@ package sample;
 
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.Workflows;
+import java.math.BigDecimal;
 import java.net.URI;
 import java.util.List;
 import java.util.Locale;
@@ -23,6 +24,8 @@ import org.springframework.web.bind.annotation.RestController;
 @RequestMapping("/checkouts")
 class CheckoutController {
 
+    private static final int MOST_DIGITS = 10;
+
     private final Workflows workflows;
     private final JdbcClient jdbc;
 
@@ -38,15 +41,25 @@ class CheckoutController {
 
     @PostMapping
     ResponseEntity<Started> start(@RequestBody Checkout checkout) {
+        Input.requireText("item", checkout.item());
+        Input.require(isPayable(checkout.amount()), "amount must be greater than 0 and have at most 10 digits");
         UUID run = workflows.start("checkout", checkout);
         return ResponseEntity.accepted()
                 .location(URI.create("/checkouts/" + run))
                 .body(new Started(run));
     }
 
+    private static boolean isPayable(BigDecimal amount) {
+        return amount != null
+                && amount.signum() > 0
+                && amount.precision() <= MOST_DIGITS
+                && Math.abs(amount.scale()) <= MOST_DIGITS;
+    }
+
     @PostMapping("/{run}/approve")
     ResponseEntity<Void> approve(@PathVariable UUID run, @RequestBody(required = false) Map<String, String> by) {
         String who = by == null ? "unknown" : by.getOrDefault("by", "unknown");
+        Input.requireText("by", who);
         return workflows.signal(run, "approve", who)
                 ? ResponseEntity.accepted().build()
                 : ResponseEntity.notFound().build();

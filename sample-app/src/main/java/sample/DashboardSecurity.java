@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package sample;
 
+import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.annotation.Order;
@@ -18,6 +19,7 @@ import org.springframework.security.web.SecurityFilterChain;
  * application has its own users, and protects Actuator too.
  */
 @Configuration(proxyBeanMethods = false)
+@ConditionalOnWebApplication // A worker without a web server has nothing to protect.
 class DashboardSecurity {
 
     @Bean

@@ -54,6 +54,9 @@ class Imports {
     @PostMapping
     @Transactional
     ResponseEntity<Accepted> create(@RequestBody NewImport file) {
+        Input.requireText("file", file.file());
+        Input.require(file.customers() != null && !file.customers().isEmpty(), "customers is empty");
+        file.customers().forEach(customer -> Input.requireText("a customer", customer));
         UUID id = UUID.randomUUID();
         JobBatch batch =
                 jobs.batch(JobBatchOptions.named("import of " + file.file()).withOnEnd(new ImportEnded(id)));

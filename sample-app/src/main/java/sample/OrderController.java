@@ -51,6 +51,8 @@ class OrderController {
     @PostMapping
     @Transactional
     ResponseEntity<Accepted> create(@RequestBody NewOrder order) {
+        Input.requireText("item", order.item());
+        Input.require(order.quantity() > 0, "quantity must be greater than 0");
         UUID id = UUID.randomUUID();
         jdbc.sql("INSERT INTO orders (id, item, quantity) VALUES (?, ?, ?)")
                 .params(id, order.item(), order.quantity())

@@ -76,6 +76,9 @@ final class OperationsData implements DashboardData {
         if (result instanceof OperationResult.NotFound missing) {
             throw new RefusedRequestException(404, "not-found", missing.message());
         }
+        if (result instanceof OperationResult.Denied denied) {
+            throw new RefusedRequestException(403, "forbidden", denied.message());
+        }
         if (result instanceof OperationResult.Busy busy) {
             throw new RefusedRequestException(503, "busy", busy.message());
         }

@@ -64,7 +64,9 @@ class OpenApplicationTests {
                         "spring.application.name=orders",
                         "spring.datasource.url=" + database.url(),
                         "spring.datasource.username=" + database.username(),
-                        "spring.datasource.password=" + database.password())
+                        "spring.datasource.password=" + database.password(),
+                        "management.endpoints.web.exposure.include=forgecluster",
+                        "management.endpoint.forgecluster.show-values=always")
                 .run(context -> {
                     assertThat(context).hasNotFailed();
                     assertThat(output).contains("Dashboard: /forge/dashboard/ is read-only and hides values");
@@ -79,9 +81,11 @@ class OpenApplicationTests {
                                     .getContentAsString())
                             .contains("******")
                             .doesNotContain("4711");
-                    assertThat(respond(web, "/forge/dashboard/api/v1/audit").getStatus())
-                            .as("the audit trail names people")
-                            .isEqualTo(403);
+                    for (String audit : List.of("/forge/dashboard/api/v1/audit", "/actuator/forgecluster/audit")) {
+                        MockHttpServletResponse refused = respond(web, audit);
+                        assertThat(refused.getStatus()).as(audit).isEqualTo(403);
+                        assertThat(refused.getContentAsString()).contains("The audit trail names people");
+                    }
                     MockHttpServletResponse refused = web.perform(post("/forge/dashboard/api/v1/jobs")
                                     .contentType("application/json")
                                     .content("{\"id\":\"completes\",\"state\":\"paused\"}"))

@@ -21,7 +21,9 @@ import org.springframework.beans.factory.BeanFactoryUtils;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.beans.factory.support.AbstractBeanDefinition;
+import org.springframework.boot.context.properties.ConfigurationProperties;
 import org.springframework.boot.jdbc.DataSourceUnwrapper;
+import org.springframework.core.annotation.AnnotationUtils;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.annotation.TransactionManagementConfigurer;
 import org.springframework.util.ClassUtils;
@@ -38,11 +40,17 @@ public final class ClusterDatabase {
     private final DataSource application;
     private final DataSource direct;
     private final TransactionManagerSelector transactionManagers;
+    private final String poolSetting;
 
-    private ClusterDatabase(DataSource application, DataSource direct, TransactionManagerSelector transactionManagers) {
+    private ClusterDatabase(
+            DataSource application,
+            DataSource direct,
+            TransactionManagerSelector transactionManagers,
+            String poolSetting) {
         this.application = application;
         this.direct = direct;
         this.transactionManagers = transactionManagers;
+        this.poolSetting = poolSetting;
     }
 
     /** @throws ClusterStartupException if there is no data source, or several and none is marked */
@@ -50,14 +58,29 @@ public final class ClusterDatabase {
             ConfigurableListableBeanFactory beans,
             DirectConnectionProperties settings,
             ForeignTransactions foreignTransactions) {
-        DataSource source =
-                TransactionManagerSelector.transactional(beans.getBean(selectBean(beans), DataSource.class));
+        String bean = selectBean(beans);
+        DataSource source = TransactionManagerSelector.transactional(beans.getBean(bean, DataSource.class));
         var application = new ApplicationDataSource(source, foreignTransactions);
         return new ClusterDatabase(
                 application,
                 new DirectDataSource(source, settings),
                 new TransactionManagerSelector(
-                        source, application, beans.getBeanProvider(TransactionManagementConfigurer.class)));
+                        source, application, beans.getBeanProvider(TransactionManagementConfigurer.class)),
+                poolSetting(beans, bean));
+    }
+
+    /** Returns what sets the size of a HikariCP pool: the key that is bound to its bean, or the property of the bean. */
+    private static String poolSetting(ConfigurableListableBeanFactory beans, String bean) {
+        ConfigurationProperties bound = beans.findAnnotationOnBean(bean, ConfigurationProperties.class);
+        String prefix = bound == null ? "" : (String) AnnotationUtils.getValue(bound);
+        return prefix == null || prefix.isEmpty()
+                ? "maximumPoolSize of the DataSource bean '%s'".formatted(bean)
+                : "%s.maximum-pool-size (DataSource bean '%s')".formatted(prefix, bean);
+    }
+
+    /** Returns what sets the size of the application's pool, for advice. */
+    public String poolSetting() {
+        return poolSetting;
     }
 
     /**

@@ -53,6 +53,27 @@ class BuildFilesTests {
     }
 
     @Test
+    void security_workflow_scans_the_sbom_of_every_published_jar() throws Exception {
+        String workflow = Files.readString(ROOT.resolve(".github/workflows/security.yml"));
+        for (String module : publishedJars()) {
+            assertThat(workflow).contains("--lockfile=./%s.cdx.json".formatted(module));
+            assertThat(workflow).as("copied for the scan").containsPattern("[ \\n]%s( |;)".formatted(module));
+        }
+    }
+
+    @Test
+    void workflows_name_the_commit_of_every_action() throws IOException {
+        try (Stream<Path> workflows = Files.list(ROOT.resolve(".github/workflows"))) {
+            for (Path workflow : workflows.toList()) {
+                assertThat(Files.readAllLines(workflow))
+                        .filteredOn(line -> line.contains("uses:"))
+                        .as("%s: a tag can be moved", workflow)
+                        .allMatch(line -> line.matches(".*uses: [^@]+@[0-9a-f]{40} # v\\d+\\.\\d+\\.\\d+"));
+            }
+        }
+    }
+
+    @Test
     void both_builds_list_the_same_modules() throws Exception {
         assertThat(gradle().modules()).isEqualTo(new TreeSet<>(modules()));
     }

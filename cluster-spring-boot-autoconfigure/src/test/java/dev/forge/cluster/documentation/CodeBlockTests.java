@@ -40,6 +40,7 @@ class CodeBlockTests {
     private static final Pattern CONTEXT = Pattern.compile("<!-- java:(.*?)-->", Pattern.DOTALL);
 
     private static final String IMPORTS = """
+            import com.zaxxer.hikari.HikariDataSource;
             import dev.forge.cluster.*;
             import dev.forge.cluster.audit.*;
             import dev.forge.cluster.autoconfigure.ConditionalOnClusterRole;
@@ -58,6 +59,7 @@ class CodeBlockTests {
             import jakarta.persistence.EntityManagerFactory;
             import java.time.*;
             import java.util.*;
+            import javax.sql.DataSource;
             import org.junit.jupiter.api.Test;
             import org.springframework.beans.factory.*;
             import org.springframework.beans.factory.annotation.*;
@@ -77,6 +79,8 @@ class CodeBlockTests {
             import org.springframework.stereotype.*;
             import org.springframework.transaction.annotation.Transactional;
             import org.springframework.web.bind.annotation.*;
+            import reactor.core.publisher.*;
+            import reactor.core.scheduler.Schedulers;
             """;
 
     private static final String BEANS = """

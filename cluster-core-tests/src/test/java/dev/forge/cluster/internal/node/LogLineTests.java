@@ -192,6 +192,29 @@ class LogLineTests {
     }
 
     @Test
+    void failed_jobs_are_named_up_to_a_limit_and_counted() {
+        var work = new TestJobs(database.dataSource()).on(TestJobs.job("fails").attempts(1), (payload, context) -> {
+            throw new IllegalStateException("declined");
+        });
+        Member one = cluster.start("one", work, UnaryOperator.identity());
+        for (int i = 0; i < 45; i++) {
+            one.jobs().enqueueNamed("fails", null);
+        }
+        await().until(() -> database.jdbc()
+                .sql("SELECT count(*) = 45 FROM forge_jobs WHERE status = 'failed'")
+                .query(Boolean.class)
+                .single());
+        assertThat(lines(Level.ERROR))
+                .filteredOn(line -> line.contains("failed at attempt 1 of 1"))
+                .hasSize(10);
+        assertThat(lines(Level.ERROR))
+                .filteredOn(line -> line.contains("more times"))
+                .containsExactly(
+                        "Job fails: failed, no further attempt: 10 more times. The level DEBUG has these lines.",
+                        "Job fails: failed, no further attempt: 20 more times. The level DEBUG has these lines.");
+    }
+
+    @Test
     void workflow_is_named_once() {
         var flows = new TestWorkflows(cluster);
         flows.on(

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.database;
 import dev.forge.cluster.ForeignTransactionException;
 import dev.forge.cluster.ForeignTransactions;
 import dev.forge.cluster.ReadOnlyTransactionException;
+import dev.forge.cluster.internal.log.CallSites;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -12,7 +13,6 @@ import java.sql.Savepoint;
 import java.util.ArrayList;
 import java.util.IdentityHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Objects;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
@@ -218,7 +218,7 @@ public final class CallerTransaction {
         private final List<Runnable> actions = new ArrayList<>();
 
         /** How many actions there were at each savepoint. */
-        private final Map<Object, Integer> savepoints = new IdentityHashMap<>(0);
+        private final IdentityHashMap<Object, Integer> savepoints = new IdentityHashMap<>(0);
 
         private boolean committed;
 

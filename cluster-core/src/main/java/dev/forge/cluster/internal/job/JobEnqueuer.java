@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.job.store.JobSuccessorStore;
 import dev.forge.cluster.internal.job.store.UniqueJobStore;
 import dev.forge.cluster.internal.job.store.UniqueJobStore.UniqueJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.runtime.EventLoops;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobOptions;
@@ -51,6 +52,7 @@ final class JobEnqueuer {
     private final CallerTransaction caller;
     private final CallerTransaction control;
     private final JobSuccessorStore successors;
+    private final EventLoops eventLoops = new EventLoops();
 
     JobEnqueuer(
             JobEngine engine,
@@ -80,6 +82,7 @@ final class JobEnqueuer {
 
     /** Enqueues a job that was created with these options. */
     EnqueuedJob enqueue(NewJob job, JobOptions options) {
+        eventLoops.warn("Jobs.enqueue");
         String key = options.uniqueKey();
         if (key == null) {
             names.reserved().requireFreeMetadata(options.metadata());
@@ -133,6 +136,7 @@ final class JobEnqueuer {
 
     /** Enqueues many jobs, all or none; returns them in the same order. */
     List<EnqueuedJob> enqueueAll(List<Request> requests) {
+        eventLoops.warn("Jobs.enqueueAll");
         List<NewJob> jobs = new ArrayList<>(requests.size());
         List<UniqueJob> withKey = new ArrayList<>();
         Map<Shared, List<NewJob>> withoutKey = new LinkedHashMap<>();

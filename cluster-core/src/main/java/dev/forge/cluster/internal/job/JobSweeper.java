@@ -14,6 +14,7 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.leader.Leadership;
 import java.time.Duration;
@@ -54,6 +55,7 @@ final class JobSweeper {
     private final JobMonitor monitor;
     private final JobSuccessorStore successors;
     private final JobRecoveryStore recoveries;
+    private final RowLog rows = new RowLog();
 
     private volatile long graceUntil;
     private volatile long lastSweep;
@@ -191,7 +193,9 @@ final class JobSweeper {
             if (job.status() == JobStatus.PENDING) {
                 logTaken(job, taken++ < MOST_LOGGED ? Level.WARN : Level.DEBUG);
             } else {
-                log.warn(
+                rows.warn(
+                        log,
+                        "Jobs: ended after too many node failures",
                         "Job {} ({}): {} after {} node failures",
                         Names.printable(job.name()),
                         job.id(),

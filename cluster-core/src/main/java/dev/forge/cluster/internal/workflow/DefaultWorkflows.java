@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.EventLoops;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.workflow.store.WorkflowCommandStore.Cancelled;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
@@ -34,6 +35,7 @@ public final class DefaultWorkflows implements Workflows {
     private static final int MOST_LISTED = 1_000;
 
     private final Node node;
+    private final EventLoops eventLoops = new EventLoops();
     private final WorkflowEngine engine;
     private final WorkflowRunStore runs;
     private final WorkflowReports reports;
@@ -51,6 +53,7 @@ public final class DefaultWorkflows implements Workflows {
 
     @Override
     public UUID start(String workflow, @Nullable Object input, @Nullable String key) {
+        eventLoops.warn("Workflows.start");
         Arguments.required("Workflows.start", "workflow", workflow);
         requireMayChange("Workflows.start");
         engine.requireVersions("Workflows.start");

@@ -12,6 +12,7 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PlainText;
+import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.internal.workflow.RunRecorder.Write;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.DatabaseFailed;
 import dev.forge.cluster.internal.workflow.store.StepRow;
@@ -78,7 +79,8 @@ final class StepExecutor {
             Executor branches,
             LongSupplier nanos,
             RandomGenerator random,
-            StepProbe probe) {
+            StepProbe probe,
+            RowLog rows) {
 
         /** Returns whether a step is not retried after that attempt. */
         boolean isLastAttempt(Step<?> step, int attempt, Throwable cause) {
@@ -262,13 +264,16 @@ final class StepExecutor {
                         step.name());
             }
         } catch (RuntimeException e) {
-            log.warn(
-                    "Workflow {} run {}: step '{}' exceeded its timeout, but the failed attempt could not be recorded;"
-                            + " the next node starts the step again without counting it",
-                    version.label(),
-                    job.id(),
-                    step.name(),
-                    e);
+            runtime.rows()
+                    .warn(
+                            log,
+                            "Workflow %s: failed attempt not recorded".formatted(version.label()),
+                            "Workflow {} run {}: step '{}' exceeded its timeout, but the failed attempt could not be recorded;"
+                                    + " the next node starts the step again without counting it",
+                            version.label(),
+                            job.id(),
+                            step.name(),
+                            e);
         }
     }
 
@@ -328,12 +333,15 @@ final class StepExecutor {
      */
     private void requireCommitted(Completion completion, Step<?> step, RuntimeException failure) {
         if (completion.status == TransactionSynchronization.STATUS_COMMITTED) {
-            log.warn(
-                    "Workflow {} run {}: step '{}' is completed and committed, but a callback after its commit failed",
-                    version.label(),
-                    job.id(),
-                    step.name(),
-                    ErrorText.loggable(failure));
+            runtime.rows()
+                    .warn(
+                            log,
+                            "Workflow %s: failure after a commit".formatted(version.label()),
+                            "Workflow {} run {}: step '{}' is completed and committed, but a callback after its commit failed",
+                            version.label(),
+                            job.id(),
+                            step.name(),
+                            ErrorText.loggable(failure));
         } else if (!DatabaseFault.caused(failure)
                 && (completion.status == TransactionSynchronization.STATUS_ROLLED_BACK
                         || failure instanceof UnexpectedRollbackException

@@ -155,7 +155,15 @@ final class WorkflowCompensation {
         String error = child == null
                 ? "Child run %s could not be compensated: it was deleted".formatted(id)
                 : notCompensated(child);
-        log.warn("Workflow {} run {}: {}", awaited.version().label(), job.id(), ErrorText.firstLine(error));
+        runtime.rows()
+                .warn(
+                        log,
+                        "Workflow %s: child not compensated"
+                                .formatted(awaited.version().label()),
+                        "Workflow {} run {}: {}",
+                        awaited.version().label(),
+                        job.id(),
+                        ErrorText.firstLine(error));
         recorder.recordLater(
                 row.withCompensation("compensation_failed", Math.max(1, row.compensationAttempts()), error, null));
         return new Result.End(WorkflowStatus.FAILED, error);
@@ -179,14 +187,18 @@ final class WorkflowCompensation {
                 StepRow failed = attempt.failed(failure);
                 return new Result.Wait(Waiting.until(failed.wakeAt(), List.of(failed)));
             }
-            log.warn(
-                    "Workflow {} run {}: the compensation of step '{}' failed in its last attempt {}. Mend its cause, then"
-                            + " continue the run with Workflows.retry.",
-                    awaited.version().label(),
-                    job.id(),
-                    step.name(),
-                    number,
-                    ErrorText.loggable(failure.getCause()));
+            runtime.rows()
+                    .warn(
+                            log,
+                            "Workflow %s: compensation failed"
+                                    .formatted(awaited.version().label()),
+                            "Workflow {} run {}: the compensation of step '{}' failed in its last attempt {}. Mend its cause, then"
+                                    + " continue the run with Workflows.retry.",
+                            awaited.version().label(),
+                            job.id(),
+                            step.name(),
+                            number,
+                            ErrorText.loggable(failure.getCause()));
             recorder.recordLater(withRan(
                     row.withCompensation("compensation_failed", number, failure.text(), null), failure.ranMillis()));
             return new Result.End(

@@ -24,6 +24,7 @@ import dev.forge.cluster.internal.runtime.DatabaseFaultPauses;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.PurgeBatch;
+import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.internal.workflow.StepExecutor.StepRuntime;
 import dev.forge.cluster.internal.workflow.store.CoalescedStatements;
 import dev.forge.cluster.internal.workflow.store.WorkflowBatches;
@@ -150,7 +151,8 @@ public final class WorkflowEngine implements NodeComponent {
                 new SimpleAsyncTaskExecutor("forge-cluster-step-"),
                 node::nanos,
                 RandomGenerator.getDefault(),
-                new InstalledProbe());
+                new InstalledProbe(),
+                new RowLog());
     }
 
     // Versions ----------------------------------------------------------------------------------------------

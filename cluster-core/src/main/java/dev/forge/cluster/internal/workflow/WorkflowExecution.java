@@ -224,13 +224,17 @@ final class WorkflowExecution {
     private Object fail(Throwable failure) {
         String error = ErrorText.storable(failure);
         int toCompensate = steps.compensables().size();
-        log.warn(
-                "Workflow {} run {}: failed, {}: {}",
-                handler.version().label(),
-                job.id(),
-                toCompensate == 0 ? "nothing to compensate" : "compensating " + toCompensate + " steps",
-                ErrorText.brief(failure),
-                ErrorText.loggable(failure));
+        engine.stepRuntime()
+                .rows()
+                .warn(
+                        log,
+                        "Workflow %s: runs failed".formatted(handler.version().label()),
+                        "Workflow {} run {}: failed, {}: {}",
+                        handler.version().label(),
+                        job.id(),
+                        toCompensate == 0 ? "nothing to compensate" : "compensating " + toCompensate + " steps",
+                        ErrorText.brief(failure),
+                        ErrorText.loggable(failure));
         if (toCompensate == 0) {
             return end(WorkflowStatus.FAILED, null, error);
         }
@@ -252,7 +256,15 @@ final class WorkflowExecution {
         recorder.discardPendingRows();
         String error = "The database rejected %s: %s"
                 .formatted(value, ErrorText.bounded(String.valueOf(rejection.getMessage()), ErrorText.LONGEST_MESSAGE));
-        log.warn("Workflow {} run {}: failed. {}", handler.version().label(), job.id(), error);
+        engine.stepRuntime()
+                .rows()
+                .warn(
+                        log,
+                        "Workflow %s: runs failed".formatted(handler.version().label()),
+                        "Workflow {} run {}: failed. {}",
+                        handler.version().label(),
+                        job.id(),
+                        error);
         if (steps.compensables().isEmpty()) {
             return end(WorkflowStatus.FAILED, null, ErrorText.storable(error));
         }
@@ -391,11 +403,15 @@ final class WorkflowExecution {
     }
 
     private Object block(String mismatch) {
-        log.warn(
-                "Workflow {} run {}: blocked. {}. Deploy a matching method, then continue the run with Workflows.retry.",
-                handler.version().label(),
-                job.id(),
-                mismatch);
+        engine.stepRuntime()
+                .rows()
+                .warn(
+                        log,
+                        "Workflow %s: runs blocked".formatted(handler.version().label()),
+                        "Workflow {} run {}: blocked. {}. Deploy a matching method, then continue the run with Workflows.retry.",
+                        handler.version().label(),
+                        job.id(),
+                        mismatch);
         return suspend(Waiting.until(null, List.of()), mismatch);
     }
 

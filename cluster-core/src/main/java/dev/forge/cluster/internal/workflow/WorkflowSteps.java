@@ -23,6 +23,7 @@ import java.util.Objects;
 import java.util.concurrent.Callable;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
+import org.slf4j.event.Level;
 import org.springframework.core.ResolvableType;
 
 /**
@@ -154,24 +155,31 @@ final class WorkflowSteps {
             Throwable cause = failure.getCause();
             StepRow failed = attempt.failed(failure);
             if (!runtime.isLastAttempt(step, attempt.number, cause)) {
-                log.info(
-                        "Workflow {} run {}: step '{}' failed in attempt {}; next attempt at {}: {}",
-                        version.label(),
-                        job.id(),
-                        step.name(),
-                        attempt.number,
-                        failed.wakeAt(),
-                        ErrorText.brief(cause));
+                runtime.rows()
+                        .log(
+                                log,
+                                Level.INFO,
+                                "Workflow %s: step failed, to be retried".formatted(version.label()),
+                                "Workflow {} run {}: step '{}' failed in attempt {}; next attempt at {}: {}",
+                                version.label(),
+                                job.id(),
+                                step.name(),
+                                attempt.number,
+                                failed.wakeAt(),
+                                ErrorText.brief(cause));
                 return new Outcome.Retrying(failed);
             }
             recorder.record(failed, null);
-            log.warn(
-                    "Workflow {} run {}: step '{}' failed in its last attempt {}",
-                    version.label(),
-                    job.id(),
-                    step.name(),
-                    attempt.number,
-                    ErrorText.loggable(cause));
+            runtime.rows()
+                    .warn(
+                            log,
+                            "Workflow %s: step failed".formatted(version.label()),
+                            "Workflow {} run {}: step '{}' failed in its last attempt {}",
+                            version.label(),
+                            job.id(),
+                            step.name(),
+                            attempt.number,
+                            ErrorText.loggable(cause));
             return new Outcome.Failed(failed);
         }
     }

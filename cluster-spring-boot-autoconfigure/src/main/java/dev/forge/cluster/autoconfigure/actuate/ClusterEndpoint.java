@@ -33,6 +33,8 @@ import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
 @Endpoint(id = "forgecluster", defaultAccess = Access.READ_ONLY)
 public final class ClusterEndpoint {
 
+    private static final int FORBIDDEN = 403;
+
     /** The argument with the segments of the path. */
     static final String PATH = "path";
 
@@ -80,8 +82,8 @@ public final class ClusterEndpoint {
      * @param recent the number of latest slots of each cron, for crons
      * @param values masked or full, for the history of a run
      * @param path the resource, followed by the name or id of an entry
-     * @return null if there is no such resource or entry; a response with status 400 if a parameter is invalid, and with status 503
-     *     if too many other requests read
+     * @return null if there is no such resource or entry; a response with status 400 if a parameter is invalid, with status 403 if
+     *     the application cannot protect the resource, and with status 503 if too many other requests read
      */
     @ReadOperation
     @Nullable
@@ -271,6 +273,9 @@ public final class ClusterEndpoint {
         }
         if (result instanceof OperationResult.Found found) {
             return found.descriptor();
+        }
+        if (result instanceof OperationResult.Denied denied) {
+            return error(FORBIDDEN, denied.message());
         }
         return result instanceof OperationResult.NotFound missing
                 ? notFound.apply(missing)

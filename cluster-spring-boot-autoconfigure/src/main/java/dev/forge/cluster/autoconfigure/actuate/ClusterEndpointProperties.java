@@ -11,7 +11,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * Settings of the endpoint.
  *
  * @param showValues When to show values of the application: payloads, inputs, results, errors, metadata, unique keys, groups, notes,
- *     lock names and keys of rate limits. Names of members inside of payloads are always shown.
+ *     lock names and keys of rate limits. A hidden object is masked as a whole, with the names of its members.
  * @param roles Roles that may see values when show-values is when-authorized. A user needs one of them. When empty, all
  *     authenticated users may.
  */

@@ -5,6 +5,7 @@ package dev.forge.cluster.autoconfigure.job;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.job.JobAttemptOutcome;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobListener;
@@ -33,6 +34,7 @@ public final class JobListeners implements JobMonitor, SmartInitializingSingleto
 
     private static final int CAPACITY = 1_000;
 
+    private final RowLog rows = new RowLog();
     private final Supplier<List<JobListener>> listeners;
     private final ThreadPoolTaskExecutor failures = new ThreadPoolTaskExecutor();
     private final AtomicLong dropped = new AtomicLong();
@@ -133,7 +135,9 @@ public final class JobListeners implements JobMonitor, SmartInitializingSingleto
             try {
                 call.accept(listener);
             } catch (Throwable e) {
-                log.warn(
+                rows.warn(
+                        log,
+                        "Job %s: listener failed".formatted(name),
                         "Job {} ({}): listener {} failed; the job is not affected",
                         name,
                         id,

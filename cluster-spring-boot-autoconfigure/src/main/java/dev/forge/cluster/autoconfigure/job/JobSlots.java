@@ -85,8 +85,12 @@ public final class JobSlots implements NodeComponent {
         }
     }
 
-    /** A pool of connections. */
-    record Pool(String name, int size) {
+    /**
+     * A pool of connections.
+     *
+     * @param setting what sets its size
+     */
+    record Pool(String name, int size, String setting) {
 
         /** Returns the number of connections that jobs leave free. */
         int free() {
@@ -155,17 +159,16 @@ public final class JobSlots implements NodeComponent {
         int held = demand.jobs.held(jobs) + demand.crons.held(crons) + demand.others;
         boolean lowered = jobs < orElse(demand.jobs.configured, USUAL_JOBS)
                 || crons < orElse(demand.crons.configured, USUAL_CRONS);
+        if (held > pool.spare()) {
+            // The warning says all that there is to say about the pool.
+            return new Choice(jobs, crons, explanation(demand, jobs, crons), warning(demand, jobs, crons, pool));
+        }
         String reason = lowered
                 ? (". Transactional handlers and steps hold a connection while they run: %d of the %d connections of the pool"
-                                + " '%s' stay free for other uses. For more slots, raise"
-                                + " spring.datasource.hikari.maximum-pool-size, or set %s.")
-                        .formatted(Math.max(0, pool.size - held), pool.size, pool.name, keys(demand))
+                                + " '%s' stay free for other uses. For more slots, raise %s, or set %s.")
+                        .formatted(pool.size - held, pool.size, pool.name, pool.setting, keys(demand, 0, 0))
                 : "";
-        return new Choice(
-                jobs,
-                crons,
-                explanation(demand, jobs, crons) + reason,
-                held > pool.spare() ? warning(demand, held, pool) : null);
+        return new Choice(jobs, crons, explanation(demand, jobs, crons) + reason, null);
     }
 
     private static String explanation(Demand demand, int jobs, int crons) {
@@ -178,21 +181,28 @@ public final class JobSlots implements NodeComponent {
         return kind.present ? "%d for %s%s".formatted(slots, what, kind.configured == null ? " (default)" : "") : "";
     }
 
-    private static String warning(Demand demand, int held, Pool pool) {
-        // There is at least one slot.
-        String orLower = held == 1 ? "" : ", or lower " + keys(demand);
-        String mayHold = held == 1 ? "may hold a connection" : "may hold %d connections at once".formatted(held);
-        return ("Transactional jobs, runs of crons and steps of workflows %s, but the pool '%s' has"
-                        + " %d at most, of which %d should stay free: requests and health checks may wait for a connection"
-                        + " until they time out. Raise spring.datasource.hikari.maximum-pool-size to %d%s.")
-                .formatted(mayHold, pool.name, pool.size, pool.free(), sizeFor(held), orLower);
+    private static String warning(Demand demand, int jobs, int crons, Pool pool) {
+        int held = demand.jobs.held(jobs) + demand.crons.held(crons) + demand.others;
+        int left = Math.max(0, pool.size - held);
+        // One slot of a kind cannot be lowered.
+        String keys = keys(demand, jobs, crons);
+        return ("Pool '%s' is too small: transactional jobs, runs of crons and steps of workflows may hold %d of its %d"
+                        + " connections at once. Requests and health checks, which then have %s, may time out. Raise %s to %d%s.")
+                .formatted(
+                        pool.name,
+                        Math.min(held, pool.size),
+                        pool.size,
+                        left == 0 ? "none" : String.valueOf(left),
+                        pool.setting,
+                        sizeFor(held),
+                        keys.isEmpty() ? "" : ", or lower " + keys);
     }
 
-    /** Returns the settings that decide how many connections are held. */
-    private static String keys(Demand demand) {
+    /** Returns the settings of the kinds that hold connections, except for kinds with a single slot. */
+    private static String keys(Demand demand, int jobs, int crons) {
         return Stream.of(
-                        demand.jobs.holds() ? "forge.cluster.worker.max-concurrent-jobs" : "",
-                        demand.crons.holds() ? "forge.cluster.cron.max-concurrent-jobs" : "",
+                        demand.jobs.holds() && jobs != 1 ? "forge.cluster.worker.max-concurrent-jobs" : "",
+                        demand.crons.holds() && crons != 1 ? "forge.cluster.cron.max-concurrent-jobs" : "",
                         demand.others > 0 ? "forge.cluster.worker.executors.*.max-concurrent-jobs" : "")
                 .filter(key -> !key.isEmpty())
                 .collect(Collectors.joining(", "));
@@ -201,7 +211,7 @@ public final class JobSlots implements NodeComponent {
     /** Returns the smallest pool that can spare that many connections. */
     private static int sizeFor(int held) {
         int size = held + LEAST_FREE;
-        while (new Pool("", size).spare() < held) {
+        while (new Pool("", size, "").spare() < held) {
             size++;
         }
         return size;
@@ -250,7 +260,10 @@ public final class JobSlots implements NodeComponent {
 
         static @Nullable Pool of(ClusterDatabase database) {
             HikariDataSource hikari = ClusterDatabase.hikari(database.application());
-            return hikari == null ? null : new Pool(String.valueOf(hikari.getPoolName()), hikari.getMaximumPoolSize());
+            return hikari == null
+                    ? null
+                    : new Pool(
+                            String.valueOf(hikari.getPoolName()), hikari.getMaximumPoolSize(), database.poolSetting());
         }
     }
 }

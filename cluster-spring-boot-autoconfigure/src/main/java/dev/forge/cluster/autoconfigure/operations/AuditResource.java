@@ -24,10 +24,13 @@ final class AuditResource implements Resource {
     private static final ResourceParameters PARAMETERS =
             ResourceParameters.ofList("who", "source", "action", "target", "before", "limit");
 
+    private final boolean secured;
     private final AuditTrail trail;
     private final ValueSanitizer values;
 
-    AuditResource(AuditTrail trail, ValueSanitizer values) {
+    /** @param secured whether the application has Spring Security, without which everybody may read */
+    AuditResource(boolean secured, AuditTrail trail, ValueSanitizer values) {
+        this.secured = secured;
         this.trail = trail;
         this.values = values;
     }
@@ -44,6 +47,9 @@ final class AuditResource implements Resource {
 
     @Override
     public OperationResult read(OperationRequest request) {
+        if (!secured) {
+            return new OperationResult.Denied("The audit trail names people: it is shown only with Spring Security");
+        }
         int limit = request.limit(DEFAULT_LIMIT);
         List<AuditEntry> entries = trail.list(filter(request), limit, request.longInteger("before"));
         Sanitized shown = values.shownTo(request.caller());

@@ -3,14 +3,11 @@
 package dev.forge.cluster.autoconfigure.operations;
 
 import dev.forge.cluster.audit.AuditTrail;
-import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.concurrent.Semaphore;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -29,18 +26,13 @@ public final class ClusterOperations {
     /** How many calls may read resources at a time, of all adapters: they use the application's pool and may load large values. */
     public static final int CONCURRENT_READS = 2;
 
-    /** How many further calls may wait: each has a thread of the web server. */
-    private static final int MOST_WAITING = 8;
-
-    private static final Duration READ_PATIENCE = Duration.ofSeconds(5);
-
     /** States that cannot be undone: somebody will ask why. */
     private static final Set<String> DESTRUCTIVE = Set.of("cancelled", "deleted");
 
     private static final String REASON = "reason";
     private static final int LONGEST_REASON = 500;
 
-    private final Semaphore reads = new Semaphore(CONCURRENT_READS, true);
+    private final ReadPermits reads = new ReadPermits(CONCURRENT_READS);
     private final Supplier<ClusterDescriptor> overview;
     private final Map<String, Resource> resources = new TreeMap<>();
 
@@ -77,7 +69,7 @@ public final class ClusterOperations {
             return request.notFound();
         }
         request.requireOnly(known);
-        return oneOfFew(() -> resource.read(request));
+        return resource.ownPermits().orElse(reads).read(() -> resource.read(request));
     }
 
     /**
@@ -140,23 +132,5 @@ public final class ClusterOperations {
 
     private @Nullable Resource resource(List<String> path) {
         return path.isEmpty() ? null : resources.get(path.get(0));
-    }
-
-    /** Bounds what readers take from the application: each waits for its turn, and gives up if it does not come soon. */
-    private OperationResult oneOfFew(Supplier<OperationResult> read) {
-        try {
-            if (reads.getQueueLength() >= MOST_WAITING
-                    || !reads.tryAcquire(READ_PATIENCE.toMillis(), TimeUnit.MILLISECONDS)) {
-                return new OperationResult.Busy("Too many requests read at the same time. Try again later.");
-            }
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException("Interrupted while waiting to read", e);
-        }
-        try {
-            return read.get();
-        } finally {
-            reads.release();
-        }
     }
 }

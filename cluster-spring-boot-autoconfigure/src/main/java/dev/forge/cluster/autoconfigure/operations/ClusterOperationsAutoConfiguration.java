@@ -37,6 +37,8 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.context.annotation.Bean;
+import org.springframework.core.io.ResourceLoader;
+import org.springframework.util.ClassUtils;
 
 /** Adds {@link ClusterOperations} if the application has Actuator, whose sanitizing functions it uses. */
 @AutoConfiguration(
@@ -98,7 +100,10 @@ public final class ClusterOperationsAutoConfiguration {
             AuditTrail trail,
             AttentionReports attention,
             ObjectProvider<Workflows> workflows,
-            ObjectProvider<SanitizingFunction> sanitizingFunctions) {
+            ObjectProvider<SanitizingFunction> sanitizingFunctions,
+            ResourceLoader classes) {
+        boolean secured =
+                ClassUtils.isPresent("org.springframework.security.web.SecurityFilterChain", classes.getClassLoader());
         DataSource control = runtime.control().reports();
         var values = new ValueSanitizer(sanitizingFunctions.orderedStream().toList(), tools.codec());
         var nodes = new NodesResource(runtime.node(), new NodeReports(schema, control), new NodeStore(schema, control));
@@ -125,7 +130,7 @@ public final class ClusterOperationsAutoConfiguration {
                 new CronsResource(crons, values),
                 daemonsResource,
                 new AttentionResource(attention),
-                new AuditResource(trail, values)));
+                new AuditResource(secured, trail, values)));
         workflows.stream().findFirst().ifPresent(all -> {
             resources.add(new WorkflowsResource(all, values, tools.codec()));
             resources.add(new WorkflowVersionsResource(

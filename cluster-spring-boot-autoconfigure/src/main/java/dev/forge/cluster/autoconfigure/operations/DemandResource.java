@@ -10,6 +10,7 @@ import dev.forge.cluster.job.JobDemand.Total;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeMap;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
@@ -23,6 +24,9 @@ final class DemandResource implements Resource {
 
     /** How long a response is used again: several scalers may ask at the same time. */
     private static final Duration LIFETIME = Duration.ofSeconds(5);
+
+    /** A scaler must not wait for people who look at large values. The first reader reads for all. */
+    private final ReadPermits permits = new ReadPermits(1);
 
     private final Supplier<JobDemand> source;
     private final Duration drainTarget;
@@ -44,6 +48,11 @@ final class DemandResource implements Resource {
     @Override
     public ResourceParameters parameters() {
         return PARAMETERS;
+    }
+
+    @Override
+    public Optional<ReadPermits> ownPermits() {
+        return Optional.of(permits);
     }
 
     @Override

@@ -58,8 +58,7 @@ final class JobDescriptors {
     /** @param nodes the names of nodes by their ids */
     static JobDescriptor descriptor(
             JobInfo job, Relations relations, Map<UUID, String> nodes, JobExplanation explanation, Sanitized shown) {
-        var metadata = new TreeMap<String, @Nullable Object>();
-        job.metadata().forEach((key, value) -> metadata.put(key, shown.value("metadata." + key, value)));
+        Object metadata = job.metadata().isEmpty() ? Map.of() : shown.value("metadata", new TreeMap<>(job.metadata()));
         Object uniqueKey = shown.value("uniqueKey", job.uniqueKey());
         Object group = shown.value("group", job.group());
         Object payload = shown.json("payload", job.payload());

@@ -6,7 +6,6 @@ import com.fasterxml.jackson.annotation.JsonInclude;
 import dev.forge.cluster.job.JobExplanation;
 import java.time.Instant;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
@@ -128,7 +127,7 @@ public record JobsDescriptor(
             long epoch,
             @Nullable UUID node,
             @Nullable String nodeName,
-            Map<String, @Nullable Object> metadata,
+            @Nullable Object metadata,
             @Nullable Object uniqueKey,
             @Nullable Object group,
             @Nullable List<String> tags,

@@ -21,6 +21,13 @@ public sealed interface OperationResult {
     record NotFound(String message) implements OperationResult {}
 
     /**
+     * The resource is not shown in this application.
+     *
+     * @param message gives the reason
+     */
+    record Denied(String message) implements OperationResult {}
+
+    /**
      * Too many other calls read at the same time. Nothing was read.
      *
      * @param message says so

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.operations;
 
+import java.util.Optional;
+
 /** A kind of things that operators see and change, such as jobs. {@link ClusterOperations} has checked the parameters of requests. */
 interface Resource {
 
@@ -10,6 +12,11 @@ interface Resource {
 
     /** Returns the requests that it understands. */
     ResourceParameters parameters();
+
+    /** Returns the permits of its readers, if these must not wait for readers of other resources. */
+    default Optional<ReadPermits> ownPermits() {
+        return Optional.empty();
+    }
 
     /** Reads the resource, or the entry that the path names. */
     OperationResult read(OperationRequest request);

@@ -19,9 +19,9 @@ import org.springframework.boot.actuate.endpoint.SanitizingFunction;
  *
  * <p>The conventions are those of Spring Boot's {@code env} and {@code configprops} endpoints. Every value passes the
  * application's {@link SanitizingFunction sanitizing functions} under a key like
- * {@code payload.order.card} or {@code payload.items[0]}, and is masked altogether unless values are shown to the caller. The names
- * of members are keys, and keys are always shown. An object or array passes the functions as a whole, too, before its members do:
- * a function that replaces it there hides an object whose names are data, such as a map by customer.
+ * {@code payload.order.card} or {@code payload.items[0]}. An object or array passes the functions as a whole, too, before its members
+ * do: a function that replaces it there hides an object whose names are data, such as a map by customer. Unless values are shown to
+ * the caller, each is masked as a whole: the names of its members may be data as well.
  */
 final class ValueSanitizer {
 
@@ -69,6 +69,9 @@ final class ValueSanitizer {
         /** Sanitizes a value and its members; null if it is null, or a sanitizing function removed it. */
         @Nullable
         Object value(String key, @Nullable Object value) {
+            if (!shown) {
+                return value == null ? null : SanitizableData.SANITIZED_VALUE;
+            }
             if (value instanceof Map<?, ?> || value instanceof List<?>) {
                 if (key.length() > LONGEST_KEY) {
                     // The key of each member contains this one: a few long names would make gigabytes of keys.
@@ -76,18 +79,15 @@ final class ValueSanitizer {
                     return SanitizableData.SANITIZED_VALUE;
                 }
                 Object replaced = sanitizer.sanitize(new SanitizableData(null, key, value), true);
-                if (replaced == value) {
-                    return members(key, value);
-                }
-                return replaced == null || shown ? replaced : SanitizableData.SANITIZED_VALUE;
+                return replaced == value ? members(key, value) : replaced;
             }
-            return value == null ? null : sanitizer.sanitize(new SanitizableData(null, key, value), shown);
+            return value == null ? null : sanitizer.sanitize(new SanitizableData(null, key, value), true);
         }
 
         /** Like {@link #value} for JSON text, which is sanitized as one text if the codec cannot read it. */
         @Nullable
         Object json(String key, @Nullable String json) {
-            return json == null ? null : value(key, parsed(json));
+            return json == null || json.equals("null") ? null : value(key, shown ? parsed(json) : json);
         }
 
         /**

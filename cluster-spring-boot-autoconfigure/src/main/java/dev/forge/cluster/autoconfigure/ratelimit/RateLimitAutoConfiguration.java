@@ -44,8 +44,10 @@ import org.springframework.http.ProblemDetail;
 import org.springframework.http.ResponseEntity;
 import org.springframework.web.bind.annotation.ExceptionHandler;
 import org.springframework.web.bind.annotation.RestControllerAdvice;
+import org.springframework.web.filter.reactive.ServerWebExchangeContextFilter;
 import org.springframework.web.servlet.HandlerExceptionResolver;
 import org.springframework.web.servlet.ModelAndView;
+import reactor.core.publisher.Mono;
 
 /** Configures rate limits. */
 @AutoConfiguration(
@@ -151,6 +153,19 @@ public final class RateLimitAutoConfiguration {
                     .header(HttpHeaders.RETRY_AFTER, String.valueOf(seconds))
                     .contentType(MediaType.APPLICATION_PROBLEM_JSON)
                     .body(problem);
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    @ConditionalOnClass({ServerWebExchangeContextFilter.class, Mono.class})
+    @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.REACTIVE)
+    static class ReactiveConfiguration {
+
+        /** Lets limits find the response of their subscriber. */
+        @Bean
+        @ConditionalOnMissingBean
+        ServerWebExchangeContextFilter clusterExchangeContextFilter() {
+            return new ServerWebExchangeContextFilter();
         }
     }
 

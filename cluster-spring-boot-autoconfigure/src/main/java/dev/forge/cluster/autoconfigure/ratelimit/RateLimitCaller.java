@@ -6,9 +6,11 @@ import dev.forge.cluster.autoconfigure.ClientAddress;
 import dev.forge.cluster.autoconfigure.properties.AddressRange;
 import dev.forge.cluster.ratelimit.RateLimitDecision;
 import dev.forge.cluster.ratelimit.RateLimitKey;
+import jakarta.servlet.http.HttpServletResponse;
 import java.lang.reflect.Method;
 import java.security.Principal;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import org.aopalliance.intercept.MethodInvocation;
 import org.jspecify.annotations.Nullable;
@@ -34,6 +36,11 @@ final class RateLimitCaller {
     private static final boolean SERVLET =
             ClassUtils.isPresent("org.springframework.web.context.request.ServletRequestAttributes", LOADER)
                     && ClassUtils.isPresent("jakarta.servlet.http.HttpServletRequest", LOADER);
+
+    /** Whether {@link ReactiveLimit} can be used. */
+    static final boolean REACTIVE = ClassUtils.isPresent("reactor.core.publisher.Mono", LOADER)
+            && ClassUtils.isPresent("org.springframework.web.filter.reactive.ServerWebExchangeContextFilter", LOADER);
+
     private static final boolean SECURITY =
             ClassUtils.isPresent("org.springframework.security.core.context.SecurityContextHolder", LOADER);
 
@@ -111,6 +118,11 @@ final class RateLimitCaller {
         return "ip:" + address;
     }
 
+    /** Returns whether this thread serves a request of Spring MVC. */
+    static boolean isInServletRequest() {
+        return SERVLET && Web.current() != null;
+    }
+
     /** Adds the headers to the response of the current request, if there is one. */
     static void tell(String name, RateLimitDecision decision) {
         if (SERVLET) {
@@ -140,8 +152,15 @@ final class RateLimitCaller {
 
         static void tell(String name, RateLimitDecision decision) {
             ServletRequestAttributes current = current();
-            if (current != null && current.getResponse() != null) {
-                RateLimitHeaders.add(current.getRequest(), current.getResponse(), name, decision);
+            HttpServletResponse response = current == null ? null : current.getResponse();
+            if (current == null || response == null) {
+                return;
+            }
+            Map<String, String> headers =
+                    RateLimitHeaders.of(current.getRequest().getAttribute(RateLimitHeaders.TOLD), name, decision);
+            if (!headers.isEmpty()) {
+                current.getRequest().setAttribute(RateLimitHeaders.TOLD, decision);
+                headers.forEach(response::setHeader);
             }
         }
     }

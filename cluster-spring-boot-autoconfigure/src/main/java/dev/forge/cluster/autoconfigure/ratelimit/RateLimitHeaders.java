@@ -5,8 +5,9 @@ package dev.forge.cluster.autoconfigure.ratelimit;
 import dev.forge.cluster.autoconfigure.properties.PropertyRules;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimitDecision;
-import jakarta.servlet.http.HttpServletRequest;
-import jakarta.servlet.http.HttpServletResponse;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The headers that report the state of the bucket to the client: those of the current IETF draft ({@code RateLimit},
@@ -14,24 +15,31 @@ import jakarta.servlet.http.HttpServletResponse;
  */
 final class RateLimitHeaders {
 
-    private static final String TOLD = RateLimitHeaders.class.getName();
+    /** The attribute of a request with the decision that the headers report. */
+    static final String TOLD = RateLimitHeaders.class.getName();
 
     private RateLimitHeaders() {}
 
-    /** If several limits apply to a request, the headers report a limit that denied it, or else the one with the least left. */
-    static void add(HttpServletRequest request, HttpServletResponse response, String name, RateLimitDecision decision) {
-        if (request.getAttribute(TOLD) instanceof RateLimitDecision told
+    /**
+     * Returns the headers of a decision; none if those of another one say more: if several limits apply to a request, the headers
+     * report a limit that denied it, or else the one with the least left.
+     *
+     * @param told the {@link #TOLD} attribute of the request
+     */
+    static Map<String, String> of(@Nullable Object told, String name, RateLimitDecision decision) {
+        if (told instanceof RateLimitDecision former
                 && decision.allowed()
-                && told.remaining() <= decision.remaining()) {
-            return;
+                && former.remaining() <= decision.remaining()) {
+            return Map.of();
         }
-        request.setAttribute(TOLD, decision);
+        var headers = new LinkedHashMap<String, String>();
         long reset = PropertyRules.wholeSeconds(decision.allowed() ? decision.reset() : decision.retryAfter());
-        response.setHeader("RateLimit-Limit", String.valueOf(decision.limit().burst()));
-        response.setHeader("RateLimit-Remaining", String.valueOf(decision.remaining()));
-        response.setHeader("RateLimit-Reset", String.valueOf(reset));
-        response.setHeader("RateLimit-Policy", quoted(name) + policy(decision.limit()));
-        response.setHeader("RateLimit", "%s;r=%d;t=%d".formatted(quoted(name), decision.remaining(), reset));
+        headers.put("RateLimit-Limit", String.valueOf(decision.limit().burst()));
+        headers.put("RateLimit-Remaining", String.valueOf(decision.remaining()));
+        headers.put("RateLimit-Reset", String.valueOf(reset));
+        headers.put("RateLimit-Policy", quoted(name) + policy(decision.limit()));
+        headers.put("RateLimit", "%s;r=%d;t=%d".formatted(quoted(name), decision.remaining(), reset));
+        return headers;
     }
 
     /** Windows are in whole seconds: 10 calls per 0.1 s are reported as 100 calls per second. */

@@ -57,14 +57,23 @@ final class RateLimitedPostProcessor extends AbstractBeanFactoryAwareAdvisingPos
                     : call.getMethod().getDeclaringClass();
             RateLimitRule rule = rules.get().of(call.getMethod(), type);
             String key = caller.get().key(rule, call);
-            RateLimitDecision decision = key == null
-                    ? limiter.get().tryAcquire(rule.name(), rule.limit())
-                    : limiter.get().tryAcquire(rule.name(), key, rule.limit());
+            if (RateLimitCaller.REACTIVE
+                    && ReactiveLimit.isReactive(call.getMethod())
+                    && !RateLimitCaller.isInServletRequest()) {
+                return ReactiveLimit.of(call, rule.name(), () -> acquire(rule, key));
+            }
+            RateLimitDecision decision = acquire(rule, key);
             RateLimitCaller.tell(rule.name(), decision);
             if (!decision.allowed()) {
                 throw new RateLimitExceededException(rule.name(), decision);
             }
             return call.proceed();
+        }
+
+        private RateLimitDecision acquire(RateLimitRule rule, @Nullable String key) {
+            return key == null
+                    ? limiter.get().tryAcquire(rule.name(), rule.limit())
+                    : limiter.get().tryAcquire(rule.name(), key, rule.limit());
         }
     }
 }

@@ -184,6 +184,31 @@ class ClusterEndpointTests {
         });
     }
 
+    @Test
+    void demand_does_not_wait_for_readers_of_other_resources() {
+        runner().withBean(Post.class).run(context -> {
+            EndpointClient client = EndpointClient.of(context);
+            var threads = Executors.newCachedThreadPool();
+            try (Connection other = database.dataSource().getConnection();
+                    Statement lock = other.createStatement()) {
+                other.setAutoCommit(false);
+                lock.execute("LOCK TABLE forge_job_batches");
+                List<Future<Integer>> waiting = IntStream.range(0, ClusterOperations.CONCURRENT_READS)
+                        .mapToObj(
+                                i -> threads.submit(() -> client.get("batches").status()))
+                        .toList();
+                await().until(() -> client.get("nodes").status() == 503);
+                assertThat(client.get("demand").status()).isEqualTo(200);
+                other.rollback();
+                for (Future<Integer> reader : waiting) {
+                    assertThat(reader.get()).isEqualTo(200);
+                }
+            } finally {
+                threads.shutdownNow();
+            }
+        });
+    }
+
     // Jobs --------------------------------------------------------------------------------------------------
 
     record Letter(String to, String password, List<String> pages, Map<String, Integer> stampsByOwner) {}
@@ -421,25 +446,19 @@ class ClusterEndpointTests {
             JobOptions.defaults().withUniqueKey("alice@example.org").withMetadata("tenant", "acme");
 
     @Test
-    void values_of_a_job_are_masked_by_default_but_not_the_names_of_their_members() {
+    void values_of_a_job_are_masked_by_default_with_the_names_of_their_members() {
         runner().withBean(Post.class).run(context -> {
             EndpointClient client = EndpointClient.of(context);
             Jobs jobs = context.getBean(Jobs.class);
             UUID job = jobs.enqueue(letter(), OPTIONS).id();
             await().until(() -> jobs.find(job).orElseThrow().status() == JobStatus.COMPLETED);
             EndpointClient.Response response = client.get("jobs", job.toString());
-            assertThat(response.at("payload"))
-                    .isEqualTo(Map.of(
-                            "to",
-                            "******",
-                            "password",
-                            "******",
-                            "pages",
-                            List.of("******", "******"),
-                            "stampsByOwner",
-                            Map.of("Bob", "******")));
-            assertThat(response.at("result")).isEqualTo(Map.of("sentTo", "******"));
-            assertThat(response.at("metadata")).isEqualTo(Map.of("tenant", "******"));
+            assertThat(response.at("payload")).isEqualTo("******");
+            assertThat(response.at("result")).isEqualTo("******");
+            assertThat(response.at("metadata")).isEqualTo("******");
+            assertThat(String.valueOf(response.body()))
+                    .as("names of members are data as well")
+                    .doesNotContain("Bob", "stampsByOwner", "tenant");
             assertThat(response.at("uniqueKey")).isEqualTo("******");
             assertThat(response.at("explanation", "reason")).isEqualTo("FINISHED");
             UUID burnt = jobs.enqueueNamed("burn", null).id();
@@ -461,8 +480,7 @@ class ClusterEndpointTests {
                     UUID job = jobs.enqueue(letter(), OPTIONS).id();
                     EndpointClient anonymous = EndpointClient.of(context);
                     EndpointClient.Response guest = anonymous.inRole("guest").get("jobs", job.toString());
-                    assertThat(guest.at("payload", "to")).isEqualTo("******");
-                    assertThat(guest.at("payload", "pages")).isEqualTo(List.of("******", "******"));
+                    assertThat(guest.at("payload")).isEqualTo("******");
                     assertThat(guest.at("uniqueKey")).isEqualTo("******");
                     EndpointClient.Response operator =
                             anonymous.inRole("operator").get("jobs", job.toString());
@@ -477,6 +495,7 @@ class ClusterEndpointTests {
                                     "stampsByOwner",
                                     Map.of("Bob", 2)));
                     assertThat(operator.at("uniqueKey")).isEqualTo("alice@example.org");
+                    assertThat(operator.at("metadata")).isEqualTo(Map.of("tenant", "acme"));
                     assertThat(operator.at("explanation", "reason")).isEqualTo("PAUSED");
                     jobs.cancel(job);
                     jobs.resume("send");
@@ -485,23 +504,20 @@ class ClusterEndpointTests {
 
     @Test
     void sanitizing_function_hides_an_object_whose_member_names_are_data() {
-        for (String show : List.of("never", "always")) {
-            runner().withBean(Post.class)
-                    .withPropertyValues("management.endpoint.forgecluster.show-values=" + show)
-                    .withBean(
-                            SanitizingFunction.class,
-                            () -> SanitizingFunction.sanitizeValue().ifKeyMatches("payload\\.stampsByOwner"))
-                    .run(context -> {
-                        Jobs jobs = context.getBean(Jobs.class);
-                        UUID job = jobs.enqueue(letter()).id();
-                        EndpointClient.Response response =
-                                EndpointClient.of(context).get("jobs", job.toString());
-                        assertThat(response.at("payload", "stampsByOwner")).isEqualTo("******");
-                        assertThat(response.at("payload", "pages")).isInstanceOf(List.class);
-                        await().until(() ->
-                                jobs.find(job).orElseThrow().status().isFinal());
-                    });
-        }
+        runner().withBean(Post.class)
+                .withPropertyValues("management.endpoint.forgecluster.show-values=always")
+                .withBean(
+                        SanitizingFunction.class,
+                        () -> SanitizingFunction.sanitizeValue().ifKeyMatches("payload\\.stampsByOwner"))
+                .run(context -> {
+                    Jobs jobs = context.getBean(Jobs.class);
+                    UUID job = jobs.enqueue(letter()).id();
+                    EndpointClient.Response response =
+                            EndpointClient.of(context).get("jobs", job.toString());
+                    assertThat(response.at("payload", "stampsByOwner")).isEqualTo("******");
+                    assertThat(response.at("payload", "pages")).isInstanceOf(List.class);
+                    await().until(() -> jobs.find(job).orElseThrow().status().isFinal());
+                });
     }
 
     @Test

@@ -253,7 +253,10 @@ class HandlerTransactionTests extends AbstractHandlerTests {
                 .withPropertyValues(
                         "spring.datasource.hikari.pool-name=small", "forge.cluster.worker.max-concurrent-jobs=10")
                 .run(context -> assertThat(output.getAll())
-                        .contains("may hold 10 connections", "'small' has 10", "maximum-pool-size to 15"));
+                        .contains(
+                                "Pool 'small' is too small",
+                                "may hold 10 of its 10 connections",
+                                "spring.datasource.hikari.maximum-pool-size (DataSource bean 'dataSource') to 15"));
         int before = output.getAll().length();
         runner().withBean(Entries.class)
                 .withBean(HandlerSignatureTests.Signatures.class)

@@ -52,16 +52,41 @@ class JobSlotsTests {
                         new Kind(true, configuredJobs, transactionalJobs),
                         new Kind(true, configuredCrons, transactionalCrons),
                         others),
-                new Pool("pool", pool));
+                pool("pool", pool));
         assertThat(choice.jobs()).as("jobs").isEqualTo(jobs);
         assertThat(choice.crons()).as("crons").isEqualTo(crons);
         assertThat(choice.warning() != null).as("%s", choice.warning()).isEqualTo(warned);
     }
 
+    private static Pool pool(String name, int size) {
+        return new Pool(name, size, "spring.datasource.hikari.maximum-pool-size (DataSource bean 'dataSource')");
+    }
+
+    @Test
+    void warning_about_a_pool_of_two_says_what_is_left_and_what_to_do() {
+        Choice choice = JobSlots.choice(
+                new Demand(new Kind(true, null, true), new Kind(true, null, true), 0), pool("small", 2));
+        assertThat(choice.warning())
+                .isEqualTo(
+                        "Pool 'small' is too small: transactional jobs, runs of crons and steps of workflows may hold 2 of"
+                                + " its 2 connections at once. Requests and health checks, which then have none, may time out. Raise"
+                                + " spring.datasource.hikari.maximum-pool-size (DataSource bean 'dataSource') to 4.");
+        assertThat(choice.explanation())
+                .as("the warning is enough")
+                .isEqualTo("1 for jobs (default), 1 for crons (default)");
+    }
+
+    @Test
+    void warning_names_the_settings_that_can_be_lowered() {
+        Choice choice =
+                JobSlots.choice(new Demand(new Kind(true, 10, true), new Kind(true, 1, true), 0), pool("small", 10));
+        assertThat(choice.warning()).endsWith(" to 17, or lower forge.cluster.worker.max-concurrent-jobs.");
+    }
+
     @Test
     void lowered_default_is_explained_in_the_log() {
         Choice choice = JobSlots.choice(
-                new Demand(new Kind(true, null, true), new Kind(true, null, false), 0), new Pool("small", 5));
+                new Demand(new Kind(true, null, true), new Kind(true, null, false), 0), pool("small", 5));
         assertThat(choice.explanation())
                 .startsWith("3 for jobs (default), 4 for crons (default). ")
                 .contains("2 of the 5 connections of the pool 'small' stay free")
@@ -77,7 +102,7 @@ class JobSlotsTests {
     @Test
     void node_without_slots_logs_none() {
         Choice choice = JobSlots.choice(
-                new Demand(new Kind(false, null, true), new Kind(false, null, true), 0), new Pool("pool", 1));
+                new Demand(new Kind(false, null, true), new Kind(false, null, true), 0), pool("pool", 1));
         assertThat(choice).isEqualTo(new Choice(10, 4, "", null));
     }
 }

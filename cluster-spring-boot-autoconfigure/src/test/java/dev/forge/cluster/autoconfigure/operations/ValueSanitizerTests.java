@@ -41,6 +41,18 @@ class ValueSanitizerTests {
     }
 
     @Test
+    void hidden_object_is_masked_as_a_whole() {
+        var codec = new JacksonPayloadCodec(JsonMapper.builder().build());
+        var hidden = new ValueSanitizer(List.of(), codec).shownTo(new Caller(false, null, null, AuditSource.ENDPOINT));
+        for (String json : List.of("{\"alice@example.org\": 1}", "[{\"alice@example.org\": 1}]", "{}", "not JSON")) {
+            assertThat(hidden.json("payload", json)).as(json).isEqualTo(SanitizableData.SANITIZED_VALUE);
+        }
+        assertThat(hidden.json("payload", "null")).isNull();
+        assertThat(hidden.value("metadata", Map.of("alice@example.org", "vip")))
+                .isEqualTo(SanitizableData.SANITIZED_VALUE);
+    }
+
+    @Test
     void response_shows_a_limited_number_of_members() {
         ValueSanitizer.Sanitized response = shown();
         List<Integer> most = Collections.nCopies(ValueSanitizer.MOST_MEMBERS, 0);

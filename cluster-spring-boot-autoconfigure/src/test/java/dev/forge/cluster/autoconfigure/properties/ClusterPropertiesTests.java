@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterStartupFailureAnalyzer;
 import dev.forge.cluster.autoconfigure.TestApplications;
+import dev.forge.cluster.autoconfigure.UnknownKeyFailureAnalyzer;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -16,12 +17,16 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.boot.context.properties.bind.Binder;
+import org.springframework.boot.context.properties.bind.UnboundConfigurationPropertiesException;
+import org.springframework.boot.context.properties.source.ConfigurationProperty;
+import org.springframework.boot.context.properties.source.ConfigurationPropertyName;
 import org.springframework.boot.context.properties.source.MapConfigurationPropertySource;
 import org.springframework.boot.convert.DurationStyle;
 import org.springframework.boot.diagnostics.FailureAnalysis;
@@ -205,6 +210,37 @@ public class ClusterPropertiesTests {
         RUNNER.withPropertyValues("forge.cluster.heartbeat.intervall=7s")
                 .run(context -> assertThat(Arrays.toString(messages(context.getStartupFailure())))
                         .contains("forge.cluster.heartbeat.intervall"));
+    }
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', textBlock = """
+            worker.max-concurent-jobs                  | Did you mean max-concurrent-jobs?
+            worker.maxconcurentjobs                    | Did you mean max-concurrent-jobs?
+            wroker.max-concurrent-jobs                 | Did you mean worker?
+            max-concurrent-jobs                        | forge.cluster.worker.max-concurrent-jobs
+            worker.executors.wide.max-concurent-jobs   | Did you mean max-concurrent-jobs?
+            worker.routing[0].patern                   | Did you mean pattern?
+            heartbeat.intervall                        | Did you mean interval?
+            shutdown.colour                            | Known in forge.cluster.shutdown: drain-timeout
+            """)
+    void unknown_key_fails_the_start_with_the_key_that_was_meant(String key, String advice) {
+        RUNNER.withPropertyValues(
+                        "forge.cluster.worker.executors.wide.max-concurrent-jobs=2",
+                        "forge.cluster.%s=7".formatted(key))
+                .run(context -> {
+                    FailureAnalysis analysis = new UnknownKeyFailureAnalyzer().analyze(context.getStartupFailure());
+                    assertThat(analysis.getDescription())
+                            .startsWith("Unknown key forge.cluster.%s. ".formatted(key))
+                            .contains(advice);
+                    assertThat(analysis.getAction()).startsWith("Correct or remove it in ");
+                });
+    }
+
+    @Test
+    void unknown_key_of_somebody_else_is_left_to_spring_boot() {
+        var failure = new UnboundConfigurationPropertiesException(
+                Set.of(new ConfigurationProperty(ConfigurationPropertyName.of("orders.color"), "red", null)));
+        assertThat(new UnknownKeyFailureAnalyzer().analyze(failure)).isNull();
     }
 
     private static String[] messages(Throwable failure) {

@@ -111,7 +111,7 @@ class WorkflowDiscoveryTests {
             assertThat(runs.at("runs", 0, "name")).isEqualTo("place-order");
             assertThat(runs.at("runs", 0, "status")).isEqualTo("completed");
             EndpointClient.Response details = client.get("workflows", run.toString());
-            assertThat(details.at("input")).isEqualTo(Map.of("item", "******"));
+            assertThat(details.at("input")).isEqualTo("******");
             assertThat(details.at("steps", 0, "kind")).isEqualTo("step");
             assertThat(details.at("steps", 0, "name")).isEqualTo("place");
             assertThat(details.at("steps", 0, "attempts")).isEqualTo(1);
@@ -143,7 +143,7 @@ class WorkflowDiscoveryTests {
             EndpointClient client = EndpointClient.of(context);
             EndpointClient.Response waiting = client.get("workflows", run.toString());
             assertThat(waiting.at("awaits")).isEqualTo("******");
-            assertThat(waiting.at("progress")).isEqualTo(Map.of("percent", "******", "message", "******"));
+            assertThat(waiting.at("progress")).isEqualTo("******");
             EndpointClient.Response job = client.get("jobs", run.toString());
             assertThat(job.at("explanation", "reason")).isEqualTo("WAITING_FOR_SIGNAL");
             assertThat(job.at("explanation", "text")).isEqualTo("Its run waits for signal '******'.");

@@ -12,6 +12,7 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.PlainText;
+import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.JobTimeoutException;
@@ -23,6 +24,7 @@ import java.util.Objects;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
+import org.slf4j.event.Level;
 
 /** Decides how an attempt ends: converts what a handler returned or threw into the end of its claim, and logs failures. */
 final class AttemptResults {
@@ -34,6 +36,7 @@ final class AttemptResults {
 
     private static final Duration SHORTEST_RETENTION = Duration.ofMillis(1);
 
+    private final RowLog rows = new RowLog();
     private final PayloadJson json;
     private final JobHandlers handlers;
     private final JobMonitor monitor;
@@ -100,9 +103,12 @@ final class AttemptResults {
         }
     }
 
-    private static void logBug(RunningJob running, Throwable bug) {
+    private void logBug(RunningJob running, Throwable bug) {
         try {
-            log.error(
+            rows.log(
+                    log,
+                    Level.ERROR,
+                    "Job %s: failed, no further attempt".formatted(running.name()),
                     "Job {} ({}): failed, no further attempt: the failure of its handler could not be processed",
                     running.name(),
                     running.id(),
@@ -160,7 +166,10 @@ final class AttemptResults {
 
     /** Fails the job permanently. The only place that logs the stack trace of a failure. */
     private Finish failed(RunningJob running, String error, @Nullable Throwable cause) {
-        log.error(
+        rows.log(
+                log,
+                Level.ERROR,
+                "Job %s: failed, no further attempt".formatted(running.name()),
                 "Job {} ({}): failed at attempt {} of {}, no further attempt: {}",
                 running.name(),
                 running.id(),
@@ -175,7 +184,10 @@ final class AttemptResults {
         if (running.attempt() >= running.maxAttempts()) {
             return failed(running, error, cause);
         }
-        log.info(
+        rows.log(
+                log,
+                Level.INFO,
+                "Job %s: failed, to be retried".formatted(running.name()),
                 "Job {} ({}): attempt {} of {} failed, next attempt in {} ms: {}",
                 running.name(),
                 running.id(),

@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Reading;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore.Recovered;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.job.JobStatus;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -26,6 +27,7 @@ final class ClaimedJobReader {
     private final Worker.Dependencies dependencies;
     private final Worker.NodeView node;
     private final QueueFailures failures;
+    private final RowLog rows = new RowLog();
     private final AtomicInteger unreadable = new AtomicInteger();
 
     ClaimedJobReader(Worker.Dependencies dependencies, Worker.NodeView node, QueueFailures failures) {
@@ -83,7 +85,9 @@ final class ClaimedJobReader {
                         "the job cannot be read: " + reason)
                 .orElse(null);
         boolean pending = returned != null && returned.status() == JobStatus.PENDING;
-        log.warn(
+        rows.warn(
+                log,
+                "Job %s: cannot be read".formatted(job.name()),
                 "Job {} ({}): cannot be read, {}; {}",
                 job.name(),
                 job.id(),

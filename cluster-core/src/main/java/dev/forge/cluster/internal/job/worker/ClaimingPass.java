@@ -14,6 +14,7 @@ import dev.forge.cluster.internal.job.store.JobQueueStore.DueJob;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Mark;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.runtime.RowLog;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -66,6 +67,7 @@ final class ClaimingPass {
     private final QueueSearch search;
     private final AttemptLogs logs;
     private final ClaimedJobReader reader;
+    private final RowLog rows = new RowLog();
 
     /** A queue with new jobs. */
     private final AtomicReference<@Nullable Queue> hint = new AtomicReference<>();
@@ -487,7 +489,7 @@ final class ClaimingPass {
         var postponed = new ArrayList<Finish>();
         var taken = new ArrayList<RunningJob>(claimed.size());
         var unread = new ArrayDeque<>(claimed);
-        var ungrouped = new MissingGroups(dependencies, origin.holder.id(), origin.handler);
+        var ungrouped = new MissingGroups(dependencies, origin.holder.id(), origin.handler, rows);
         try {
             while (!unread.isEmpty()) {
                 Claimed job = reader.read(unread.element(), origin.holder.id());

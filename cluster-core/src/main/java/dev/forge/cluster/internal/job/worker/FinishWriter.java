@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.job.store.JobFinishStore;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
@@ -48,6 +49,7 @@ final class FinishWriter {
     /** After this many failures in a row, one of the results may be the cause. */
     private static final int REPEATED = 3;
 
+    private final RowLog rows = new RowLog();
     private final Worker.Stores stores;
     private final LongSupplier nanos;
     private final BiConsumer<RunningJob, Boolean> settled;
@@ -249,7 +251,9 @@ final class FinishWriter {
                 false);
         try {
             Set<ClaimKey> lost = stores.finishes().finish(node, List.of(failed));
-            log.warn(
+            rows.warn(
+                    log,
+                    "Job %s: database rejected the result".formatted(culprit.running.name()),
                     "Job {} ({}): database rejected the result; job marked failed",
                     culprit.running.name(),
                     finish.key().id(),
@@ -399,7 +403,9 @@ final class FinishWriter {
             settled.accept(running, written);
         } catch (Throwable e) {
             // The other jobs of the same statement must be settled, too.
-            log.warn(
+            rows.warn(
+                    log,
+                    "Job %s: failure after its end was written".formatted(running.name()),
                     "Job {} ({}): failure after its end was written",
                     running.name(),
                     running.id(),

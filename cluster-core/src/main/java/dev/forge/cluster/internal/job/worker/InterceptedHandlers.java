@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.job.BulkJobInterceptor;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobInterceptor;
@@ -20,6 +21,7 @@ final class InterceptedHandlers {
 
     private static final Logger log = GuardedLogger.of(InterceptedHandlers.class);
 
+    private final RowLog rows = new RowLog();
     private final JobHandlers handlers;
     private final Supplier<List<JobInterceptor>> interceptors;
 
@@ -81,7 +83,7 @@ final class InterceptedHandlers {
      * Calls the handler of a job that another capability has enqueued for itself. What this handler returns or throws controls
      * work that is recorded elsewhere, so that an interceptor cannot replace it.
      */
-    private static @Nullable Object callOwned(JobInterceptor.Handler chain, Handler handler, RunningJob running)
+    private @Nullable Object callOwned(JobInterceptor.Handler chain, Handler handler, RunningJob running)
             throws Throwable {
         try {
             chain.proceed();
@@ -90,7 +92,9 @@ final class InterceptedHandlers {
                 throw e;
             }
             if (e != handler.failure) {
-                log.warn(
+                rows.warn(
+                        log,
+                        "Job %s: a JobInterceptor failed".formatted(running.name()),
                         "Job {} ({}): a JobInterceptor failed after the handler; the outcome of the handler counts",
                         running.name(),
                         running.id(),

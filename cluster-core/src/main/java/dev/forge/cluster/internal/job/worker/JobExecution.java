@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.PlainText;
+import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobStatus;
@@ -44,6 +45,7 @@ final class JobExecution {
     private final InterceptedHandlers interceptors;
     private final JobMonitor monitor;
     private final AttemptResults results;
+    private final RowLog rows = new RowLog();
     private final TransactionalAttempt transactional;
     private final Finisher finisher;
     private final BulkExecution bulk;
@@ -209,7 +211,13 @@ final class JobExecution {
         } catch (Throwable e) {
             // A failing observation must not decide how the job ends. Languages without checked exceptions throw any
             // type.
-            log.warn("Job {} ({}): observation failed; the job is not affected", running.name(), running.id(), e);
+            rows.warn(
+                    log,
+                    "Job %s: observation failed".formatted(running.name()),
+                    "Job {} ({}): observation failed; the job is not affected",
+                    running.name(),
+                    running.id(),
+                    e);
         }
         if (!attempt.made) {
             attempt.run();
@@ -260,7 +268,9 @@ final class JobExecution {
             running.ended(Kind.LOST, null);
             return null;
         } catch (TransactionalAttempt.RowLocked e) {
-            log.warn(
+            rows.warn(
+                    log,
+                    "Job %s: its row was locked".formatted(running.name()),
                     "Job {} ({}): another transaction has locked its row, so its own transaction could not complete and was rolled"
                             + " back. It runs again when that transaction ends. The view pg_locks shows who holds the lock.",
                     running.name(),

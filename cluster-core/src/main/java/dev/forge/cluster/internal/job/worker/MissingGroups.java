@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.job.JobStatus;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -28,13 +29,15 @@ final class MissingGroups {
     private final Worker.Dependencies dependencies;
     private final UUID holder;
     private final JobHandler handler;
+    private final RowLog rows;
     private final Map<ClaimKey, String> found = new LinkedHashMap<>();
     private final List<Finish> failed = new ArrayList<>();
 
-    MissingGroups(Worker.Dependencies dependencies, UUID holder, JobHandler handler) {
+    MissingGroups(Worker.Dependencies dependencies, UUID holder, JobHandler handler, RowLog rows) {
         this.dependencies = dependencies;
         this.holder = holder;
         this.handler = handler;
+        this.rows = rows;
     }
 
     /** Returns whether a job must not run now, because it has no group but should have one. */
@@ -65,7 +68,13 @@ final class MissingGroups {
 
     private void fail(Claimed job, RuntimeException failure) {
         String error = ErrorText.storable(String.valueOf(failure.getMessage()));
-        log.warn("Job {} ({}): failed, {}", job.name(), job.id(), error);
+        rows.warn(
+                log,
+                "Job %s: failed without a group".formatted(job.name()),
+                "Job {} ({}): failed, {}",
+                job.name(),
+                job.id(),
+                error);
         failed.add(new Finish(job.key(), JobStatus.FAILED, null, error, 0, 0, null, null, null, null, false));
         dependencies.monitor().failed(job.id(), job.name(), JobStatus.FAILED, error);
     }

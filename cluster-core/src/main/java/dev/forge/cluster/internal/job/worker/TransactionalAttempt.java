@@ -14,6 +14,7 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.DatabaseFaultPauses;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.FailureRow;
+import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.PermanentJobFailure;
 import java.time.Duration;
@@ -36,6 +37,7 @@ final class TransactionalAttempt {
 
     private static final Logger log = GuardedLogger.of(TransactionalAttempt.class);
 
+    private final RowLog rows = new RowLog();
     private final Worker.Stores stores;
     private final AttemptResults results;
     private final HandlerIsolation isolation;
@@ -333,7 +335,9 @@ final class TransactionalAttempt {
             if (!Boolean.TRUE.equals(isCommitted(running))) {
                 throw e;
             }
-            log.warn(
+            rows.warn(
+                    log,
+                    "Job %s: failure after its commit".formatted(running.name()),
                     "Job {} ({}): its transaction is committed, but the commit reported a failure: the response was lost, or a"
                             + " callback after the commit failed",
                     running.name(),

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.internal.database;
+package dev.forge.cluster.internal.log;
 
 import java.util.List;
 import java.util.Set;
@@ -8,7 +8,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 
 /** The places in the application from which the API was called, each reported once. */
-final class CallSites {
+public final class CallSites {
 
     private static final int MOST = 1_000;
 
@@ -26,8 +26,7 @@ final class CallSites {
     private final Set<String> seen = ConcurrentHashMap.newKeySet();
 
     /** Returns the place that has called the API on this thread; null if it was returned before. */
-    @Nullable
-    String first() {
+    public @Nullable String first() {
         if (seen.size() >= MOST) {
             return null;
         }
