@@ -270,8 +270,9 @@ public final class CronEngine implements NodeComponent {
 
     /** Deletes ledger rows and sets that are older than their retention. */
     public void cleanUp() {
-        sets.keepSets(sets.liveSets().digests(), SET_RETENTION);
-        purge.deleteAll(limit -> slots.purge(settings.retention, limit));
+        PurgeBatch.each(
+                () -> sets.keepSets(sets.liveSets().digests(), SET_RETENTION),
+                () -> purge.deleteAll(limit -> slots.purge(settings.retention, limit)));
     }
 
     // For others --------------------------------------------------------------------------------------------

@@ -279,6 +279,8 @@ public final class JobEngine implements NodeComponent {
         var loops = new ArrayList<NodeLoop>();
         loops.add(sweeps);
         loops.add(NodeLoop.cleanUp("clean-up-jobs", this::cleanUp));
+        // Apart: a vacuum may take half an hour.
+        loops.add(NodeLoop.cleanUp("vacuum-jobs", housekeeping::vacuum));
         loops.add(announcements.loop());
         loops.add(batches.loop());
         loops.add(dependencies.loop());

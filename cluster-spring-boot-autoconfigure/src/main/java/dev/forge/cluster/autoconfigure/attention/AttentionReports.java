@@ -8,7 +8,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Returns what needs the attention of an operator: failing, overdue, paused and unhandled jobs, blocked and stranded workflows, crons
- * that were missed or failed, daemons that fail, nodes that die again and again or drain for long. A call sends about ten statements,
+ * that were missed or failed, daemons that fail, nodes that die again and again or drain for long, and rows that cannot be deleted. A call sends about ten statements,
  * each of which reads a bounded number of rows; the result is used again for five seconds.
  */
 public final class AttentionReports {
@@ -16,6 +16,7 @@ public final class AttentionReports {
     private final JobAttention jobs;
     private final HandlerAttention handlers;
     private final NodeAttention nodes;
+    private final RetentionAttention retention;
     private final Settings settings;
     private @Nullable Attention latest;
     private long readAt;
@@ -27,10 +28,16 @@ public final class AttentionReports {
      */
     record Settings(AttentionThresholds thresholds, Duration lifetime, LongSupplier nanos) {}
 
-    AttentionReports(JobAttention jobs, HandlerAttention handlers, NodeAttention nodes, Settings settings) {
+    AttentionReports(
+            JobAttention jobs,
+            HandlerAttention handlers,
+            NodeAttention nodes,
+            RetentionAttention retention,
+            Settings settings) {
         this.jobs = jobs;
         this.handlers = handlers;
         this.nodes = nodes;
+        this.retention = retention;
         this.settings = settings;
     }
 
@@ -43,6 +50,7 @@ public final class AttentionReports {
             jobs.find(items, settings.thresholds);
             handlers.find(items, settings.thresholds);
             nodes.find(items, settings.thresholds);
+            retention.find(items);
             known = items.attention();
             latest = known;
             readAt = now;

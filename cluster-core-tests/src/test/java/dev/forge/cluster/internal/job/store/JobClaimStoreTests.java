@@ -254,7 +254,7 @@ class JobClaimStoreTests extends JobStoreFixture {
         jdbc.sql("UPDATE forge_jobs SET finished_at = now() - interval '1 hour' WHERE id = ?")
                 .param(neighbour)
                 .update();
-        assertThat(keeping.purge(Duration.ofMinutes(1), Duration.ofDays(1), "", 100))
+        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofMinutes(1), Duration.ofDays(1), ""), 100))
                 .isPositive();
         assertThat(stored || !value.equals("0")).as("ordinary rows are stored").isTrue();
     }
