@@ -24,6 +24,7 @@ import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.Notifications;
+import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandler;
@@ -432,14 +433,16 @@ public final class JobEngine implements NodeComponent {
         if (worker != null) {
             worker.limitsChanged();
         }
-        sweeper.sweep(() -> announce(JobPriority.NORMAL), sweeps::wake);
-        dependencies.refresh();
+        Loop.each(
+                () -> sweeper.sweep(() -> announce(JobPriority.NORMAL), sweeps::wake),
+                dependencies::refresh,
+                () -> ifLeader(batches::sweep),
+                () -> ifLeader(dependencies::sweep));
+    }
+
+    private void ifLeader(Runnable duty) {
         if (node.elector().isLeader(Leadership.SCHEDULER)) {
-            try {
-                batches.sweep();
-            } finally {
-                dependencies.sweep();
-            }
+            duty.run();
         }
     }
 

@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.job.store.UniqueJobStore;
 import dev.forge.cluster.internal.job.worker.WorkerSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PurgeBatch;
 import dev.forge.cluster.internal.runtime.UndeletableStore;
@@ -95,7 +96,7 @@ final class JobHousekeeping {
                 .map(owned -> "(" + owned.awaitedCondition() + ")")
                 .collect(Collectors.joining(" OR "));
         var expiry = new JobKeeping.Expiry(retention.completed(), retention.failed(), awaited);
-        PurgeBatch.each(
+        Loop.each(
                 () -> purge.deleteAll(
                         new PurgeBatch.Rows(
                                 most -> keeping.purge(expiry, most),

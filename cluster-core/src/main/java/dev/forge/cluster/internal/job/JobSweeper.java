@@ -16,6 +16,7 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Bisect;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.leader.Leadership;
@@ -127,7 +128,10 @@ final class JobSweeper {
         if (!node.elector().isLeader(Leadership.SCHEDULER)) {
             return;
         }
-        recover(now - graceUntil < 0, onPending, onUnfinished);
+        Loop.each(() -> recover(now - graceUntil < 0, onPending, onUnfinished), () -> freeSuccessors(onPending));
+    }
+
+    private void freeSuccessors(Runnable onPending) {
         Freed freed = successors.freeNext(lastSuccessor);
         lastSuccessor = freed.last();
         if (freed.jobs() > 0) {

@@ -67,25 +67,6 @@ public final class PurgeBatch {
         this.size = Math.min(FIRST, largest);
     }
 
-    /** Makes one purge after the other. A failure keeps none of the others from being made; the first one is thrown at the end. */
-    public static void each(Runnable... purges) {
-        RuntimeException first = null;
-        for (Runnable purge : purges) {
-            try {
-                purge.run();
-            } catch (RuntimeException e) {
-                if (first == null) {
-                    first = e;
-                } else if (first != e) {
-                    first.addSuppressed(e);
-                }
-            }
-        }
-        if (first != null) {
-            throw first;
-        }
-    }
-
     /**
      * Deletes all rows, in as many statements as necessary.
      *
