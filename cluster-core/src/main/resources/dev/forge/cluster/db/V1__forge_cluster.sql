@@ -30,6 +30,30 @@ COMMENT ON COLUMN forge_schema_versions.version IS 'Number of the script.';
 COMMENT ON COLUMN forge_schema_versions.needs_library IS 'Oldest library that can use this version, as the newest version that library knows.';
 COMMENT ON COLUMN forge_schema_versions.installed_at IS 'Start of the transaction that installed this version.';
 
+-- Retention --------------------------------------------------------------------------------------------------------------------------
+
+CREATE TABLE forge_undeletable_rows (
+    table_name text NOT NULL,
+    row_id     uuid NOT NULL,
+    since      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    retry_at   timestamptz NOT NULL,
+    failures   int NOT NULL DEFAULT 1,
+    reason     text NOT NULL,
+    PRIMARY KEY (table_name, row_id),
+    CONSTRAINT forge_undeletable_rows_table_name CHECK
+        (table_name IN ('forge_jobs', 'forge_job_batches', 'forge_workflow_runs')),
+    CONSTRAINT forge_undeletable_rows_times CHECK (pg_catalog.isfinite(since) AND pg_catalog.isfinite(retry_at))
+);
+COMMENT ON TABLE forge_undeletable_rows IS
+    'Rows whose retention has passed and that cannot be deleted, for example because a foreign key of the application references them.';
+COMMENT ON COLUMN forge_undeletable_rows.table_name IS 'Table of the row.';
+COMMENT ON COLUMN forge_undeletable_rows.row_id IS 'Id of the row.';
+COMMENT ON COLUMN forge_undeletable_rows.since IS 'Time of the first attempt.';
+COMMENT ON COLUMN forge_undeletable_rows.retry_at IS
+    'Time of the next attempt. If this entry is deleted, the next clean-up tries again.';
+COMMENT ON COLUMN forge_undeletable_rows.failures IS 'Number of attempts.';
+COMMENT ON COLUMN forge_undeletable_rows.reason IS 'SQLSTATE of the last attempt, and the constraint that it names.';
+
 -- Settings ---------------------------------------------------------------------------------------------------------------------------
 
 CREATE TABLE forge_settings (

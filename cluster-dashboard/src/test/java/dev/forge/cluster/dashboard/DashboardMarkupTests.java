@@ -44,6 +44,7 @@ class DashboardMarkupTests extends DashboardPages {
             Map.entry("forge_workflow_runs.status", "forge_workflow_runs_status"),
             Map.entry("forge_workflow_steps.kind", "forge_workflow_steps_kind"),
             Map.entry("forge_workflow_steps.status", "forge_workflow_steps_status"),
+            Map.entry("forge_undeletable_rows.table_name", "forge_undeletable_rows_table_name"),
             Map.entry("forge_audit.source", "forge_audit_source"));
 
     /** Columns that no page shows. Those that repeat the text of another column, such as a name, do not count. */
@@ -118,7 +119,7 @@ class DashboardMarkupTests extends DashboardPages {
         List<String> cron =
                 List.of("forge_crons.name", "forge_crons.handler", "forge_crons.expression", "forge_crons.zone");
         var pages = new LinkedHashMap<String, List<String>>();
-        pages.put("", List.of(node, "forge_leaders.role"));
+        pages.put("", List.of(node, "forge_leaders.role", "forge_undeletable_rows.reason"));
         pages.put("?page=jobs", List.of(job, node, "forge_jobs.job_group", "forge_jobs.tags"));
         pages.put("?page=jobs&id=" + rows.pending, with(jobColumns, "forge_former_nodes.name"));
         pages.put(

@@ -175,6 +175,10 @@ final class MarkupRows {
                 VALUES (<forge_jobs.name>, <forge_job_windows.unique_key>, '%s', now(), %s)
                 """.formatted(failed, LATER));
         execute("""
+                INSERT INTO forge_undeletable_rows (table_name, row_id, retry_at, reason)
+                VALUES ('forge_jobs', '%s', %s, <forge_undeletable_rows.reason>)
+                """.formatted(failed, LATER));
+        execute("""
                 INSERT INTO forge_job_history (name, slot, minutes, completed, failed, due, running, waits, runs)
                 VALUES (<forge_job_history.name>, date_trunc('minute', now()), 1, 5, 5, 5, 5, '{0,5}', '{0,5}')
                 """);

@@ -78,7 +78,7 @@ class AuditedTotalTests extends AuditFixture {
     void retries_before_a_deadlock_count_although_the_batch_is_repeated() {
         List<UUID> ids = failedWithKeys(5);
         failIf("NEW.unique_key = 'k2' AND nextval('retries') = 1", "40P01");
-        assertThat(retry(ids)).isEqualTo(new BulkResult(5, 5, 5, null));
+        assertThat(retry(ids)).isEqualTo(new BulkResult(5, 5, 5, 0, null));
         assertReported(ids, 5);
     }
 

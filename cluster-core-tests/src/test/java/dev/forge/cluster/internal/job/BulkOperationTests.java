@@ -81,7 +81,7 @@ class BulkOperationTests extends JobFixture {
         enqueue(jobs, 1_200, JobOptions.defaults().withTags("red"));
         enqueue(jobs, 10, JobOptions.defaults().withTags("blue"));
         assertThat(jobs.cancelAll(RED, BulkOptions.defaults().withPreview()))
-                .isEqualTo(new BulkResult(1_200, 1_200, 0, null));
+                .isEqualTo(new BulkResult(1_200, 1_200, 0, 0, null));
         assertThat(count("status = 'cancelled'")).isZero();
         var progress = new ArrayList<Long>();
         BulkResult result = jobs.cancelAll(RED, BulkOptions.defaults().withProgress(so -> progress.add(so.changed())));
@@ -91,8 +91,8 @@ class BulkOperationTests extends JobFixture {
         assertThat(progress).startsWith(500L, 1_000L, 1_200L);
         assertThat(count("status = 'cancelled' AND finished_at IS NOT NULL")).isEqualTo(1_200);
         assertThat(count("status = 'pending'")).isEqualTo(10);
-        assertThat(jobs.cancelAll(RED)).isEqualTo(new BulkResult(1_200, 0, 0, null));
-        assertThat(jobs.cancelAll(RED.withStatuses(JobStatus.FAILED))).isEqualTo(new BulkResult(0, 0, 0, null));
+        assertThat(jobs.cancelAll(RED)).isEqualTo(new BulkResult(1_200, 0, 0, 0, null));
+        assertThat(jobs.cancelAll(RED.withStatuses(JobStatus.FAILED))).isEqualTo(new BulkResult(0, 0, 0, 0, null));
     }
 
     @ParameterizedTest

@@ -7,6 +7,7 @@ import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobExplanation;
@@ -189,6 +190,19 @@ class JobGroupTests extends JobFixture {
                                 JobLimits.none(),
                                 false),
                 (payload, context) -> null);
+        var reported = new ConcurrentHashMap<UUID, String>();
+        work.monitor = new JobMonitor() {
+            @Override
+            public void failed(UUID id, String name, JobStatus status, String error) {
+                reported.put(
+                        id,
+                        database.jdbc()
+                                .sql("SELECT status FROM forge_jobs WHERE id = ?")
+                                .param(id)
+                                .query(String.class)
+                                .single());
+            }
+        };
         Member member = cluster.start("one", work, UnaryOperator.identity());
 
         assertThatThrownBy(() -> member.jobs().enqueue(new Order("anvil", 2)))
@@ -201,6 +215,8 @@ class JobGroupTests extends JobFixture {
         JobInfo job = member.ended(bySql);
         assertThat(job.status()).isEqualTo(JobStatus.FAILED);
         assertThat(job.lastError()).contains("the group cannot be determined");
+        // It is reported when it is written, not before.
+        await().untilAsserted(() -> assertThat(reported).containsEntry(bySql, "failed"));
     }
 
     @Test

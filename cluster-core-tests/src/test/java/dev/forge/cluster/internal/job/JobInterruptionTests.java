@@ -14,13 +14,18 @@ import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Outcome;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import java.sql.Connection;
+import java.sql.Statement;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.UnaryOperator;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
+import org.postgresql.PGConnection;
+import org.postgresql.PGNotification;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.support.TransactionTemplate;
 
@@ -276,5 +281,38 @@ class JobInterruptionTests extends JobFixture {
         JobInfo job = two.ended(id);
         assertThat(job.result()).isEqualTo("\"continued at 7\"");
         assertThat(job.attempts()).isOne();
+    }
+
+    @Test
+    void only_jobs_that_a_node_holds_are_announced_as_cancelled() throws Exception {
+        var running = new CountDownLatch(1);
+        work.on("held", context -> {
+            running.countDown();
+            new CountDownLatch(1).await();
+        });
+        work.on("paused", context -> {});
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        member.jobs().pause("paused");
+        UUID pending = member.jobs().enqueueNamed("paused", null).id();
+        UUID held = member.jobs().enqueueNamed("held", null).id();
+        until(running);
+        try (Connection listener = database.newSessions().getConnection();
+                Statement statement = listener.createStatement()) {
+            statement.execute("LISTEN "
+                    + jdbc.sql("SELECT channel FROM forge_settings")
+                            .query(String.class)
+                            .single());
+            assertThat(member.jobs().cancel(pending)).isTrue();
+            assertThat(member.jobs().cancel(held)).isTrue();
+            var heard = new ArrayList<String>();
+            await().until(() -> {
+                PGNotification[] news = listener.unwrap(PGConnection.class).getNotifications(100);
+                for (PGNotification one : news == null ? new PGNotification[0] : news) {
+                    heard.add(one.getParameter());
+                }
+                return heard.stream().anyMatch(text -> text.contains(held.toString()));
+            });
+            assertThat(heard).noneMatch(text -> text.contains(pending.toString()));
+        }
     }
 }

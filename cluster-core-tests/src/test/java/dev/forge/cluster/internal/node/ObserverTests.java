@@ -7,12 +7,15 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.ClusterEvent;
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.database.AdvisoryKeys;
+import dev.forge.cluster.internal.database.RecordedStatements;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.runtime.Pace;
 import dev.forge.cluster.node.NodeDied;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
+import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
@@ -44,7 +47,7 @@ class ObserverTests {
         this.jdbc = database.jdbc();
         Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
         this.nodes = new NodeStore(schema, database.dataSource());
-        this.observations = new ObservationStore(schema, database.dataSource());
+        this.observations = new ObservationStore(schema, database.dataSource(), nanos::get);
         var mode = new Observer.Mode(Duration.ofMillis(250), true);
         this.observer = new Observer(nodes, observations, pace, mode, new Observer.Listener() {
             @Override
@@ -94,6 +97,51 @@ class ObserverTests {
 
     private String status() {
         return jdbc.sql("SELECT status FROM forge_nodes").query(String.class).single();
+    }
+
+    private boolean lockMissing(ObservationStore store) {
+        return store.observe().nodes().get(0).lockMissing();
+    }
+
+    @Test
+    void lock_table_is_read_every_other_second_while_all_sessions_last() throws Exception {
+        var recorded = new RecordedStatements(database.dataSource());
+        Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
+        var store = new ObservationStore(schema, recorded, nanos::get);
+        node(4711);
+        try (Connection session = database.newSessions().getConnection();
+                Statement statement = session.createStatement()) {
+            statement.execute("SELECT pg_advisory_lock(%d, 4711)".formatted(AdvisoryKeys.CLASS_ID));
+            for (int look = 0; look < 8; look++) {
+                assertThat(lockMissing(store)).isFalse();
+                nanos.addAndGet(Duration.ofMillis(250).toNanos());
+            }
+            assertThat(recorded.statements()).hasSize(8);
+            assertThat(recorded.statements())
+                    .filteredOn(sql -> sql.contains("pg_locks"))
+                    .hasSize(1);
+            statement.execute("SELECT pg_advisory_unlock(%d, 4711)".formatted(AdvisoryKeys.CLASS_ID));
+            // The session lasts, so that only the lock table shows it.
+            assertThat(lockMissing(store)).isTrue();
+        }
+    }
+
+    @Test
+    void lock_of_a_session_that_has_ended_is_missing_at_once() throws Exception {
+        node(4712);
+        try (Connection session = database.newSessions().getConnection();
+                Statement statement = session.createStatement()) {
+            statement.execute("SELECT pg_advisory_lock(%d, 4712)".formatted(AdvisoryKeys.CLASS_ID));
+            assertThat(lockMissing(observations)).isFalse();
+            assertThat(lockMissing(observations)).isFalse();
+        }
+        await().until(() -> lockMissing(observations));
+        try (Connection session = database.newSessions().getConnection();
+                Statement statement = session.createStatement()) {
+            statement.execute("SELECT pg_advisory_lock(%d, 4713)".formatted(AdvisoryKeys.CLASS_ID));
+            jdbc.sql("UPDATE forge_nodes SET liveness_key = 4713").update();
+            assertThat(lockMissing(observations)).isFalse();
+        }
     }
 
     @Test
@@ -160,8 +208,14 @@ class ObserverTests {
     }
 
     /** Inserts a node with a heartbeat every 30 s, whose session is that connection. */
+    private int sessionPid;
+
     private UUID slowNode(Statement session) throws SQLException {
-        session.execute("SELECT pg_advisory_lock(%d, 456)".formatted(0x464F5247));
+        try (ResultSet row =
+                session.executeQuery("SELECT pg_backend_pid(), pg_advisory_lock(%d, 456)".formatted(0x464F5247))) {
+            row.next();
+            sessionPid = row.getInt(1);
+        }
         UUID id = node(456);
         jdbc.sql(
                         "UPDATE forge_nodes SET stale_at = now() + interval '60 seconds', dead_at = now() + interval '90 seconds'")
@@ -170,15 +224,16 @@ class ObserverTests {
     }
 
     private void awaitFreeLock() {
-        await().until(() -> jdbc.sql("""
-                        SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 456
-                        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-                        """).query(Long.class).single() == 0);
+        await().until(() -> jdbc.sql("SELECT count(*) FROM pg_stat_activity WHERE pid = ?")
+                        .param(sessionPid)
+                        .query(Long.class)
+                        .single()
+                == 0);
     }
 
     @Test
     void crashed_node_with_a_slow_heartbeat_is_dead_soon_after_its_session_ended() throws SQLException {
-        try (Connection connection = database.dataSource().getConnection();
+        try (Connection connection = database.newSessions().getConnection();
                 Statement session = connection.createStatement()) {
             slowNode(session);
             observer.pass(self);
@@ -196,7 +251,7 @@ class ObserverTests {
 
     @Test
     void node_that_may_only_be_cut_off_gets_time_to_notice() throws SQLException {
-        try (Connection connection = database.dataSource().getConnection();
+        try (Connection connection = database.newSessions().getConnection();
                 Statement session = connection.createStatement()) {
             slowNode(session);
             observer.pass(self);
@@ -241,7 +296,7 @@ class ObserverTests {
         UUID id = node(null);
         observer.pass(self);
         loseTheLock();
-        for (int look = 0; look < 20; look++) {
+        for (int look = 0; look < 8; look++) {
             jdbc.sql("UPDATE forge_nodes SET beats = beats + 1 WHERE id = ?")
                     .param(id)
                     .update();

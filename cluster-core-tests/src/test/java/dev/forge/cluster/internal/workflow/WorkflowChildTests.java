@@ -128,12 +128,12 @@ class WorkflowChildTests extends WorkflowFixture {
                 .single()
                 .equals("completed"));
         var keeping = new JobKeeping(one.member().node().resources().schema(), database.dataSource());
-        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), AWAITED, 100))
+        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofDays(1), Duration.ofDays(1), AWAITED), 100))
                 .isZero();
         one.member().jobs().resume(carrier);
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
         assertThat(one.workflows().result(run, Integer.class)).contains(3);
-        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), AWAITED, 100))
+        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofDays(1), Duration.ofDays(1), AWAITED), 100))
                 .isEqualTo(1);
     }
 

@@ -17,6 +17,7 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
+import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PurgeBatch;
 import dev.forge.cluster.job.JobPriority;
@@ -289,8 +290,9 @@ public final class CronEngine implements NodeComponent {
 
     /** Deletes ledger rows and sets that are older than their retention. */
     public void cleanUp() {
-        sets.keepSets(sets.liveSets().digests(), SET_RETENTION);
-        purge.deleteAll(limit -> slots.purge(settings.retention, limit));
+        Loop.each(
+                () -> sets.keepSets(sets.liveSets().digests(), SET_RETENTION),
+                () -> purge.deleteAll(limit -> slots.purge(settings.retention, limit)));
     }
 
     // For others --------------------------------------------------------------------------------------------

@@ -67,6 +67,7 @@ public final class Schema {
             "forge_rate_limits",
             "forge_startup_actions",
             "forge_state",
+            "forge_undeletable_rows",
             "forge_workflow_runs",
             "forge_workflow_signals",
             "forge_workflow_steps");

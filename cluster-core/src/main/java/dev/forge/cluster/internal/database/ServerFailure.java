@@ -79,4 +79,24 @@ public final class ServerFailure {
         String file = message == null ? null : message.getFile();
         return file != null && LOCK_TABLES.contains(file);
     }
+
+    /** Returns the SQLSTATE of a failure, and the table and the constraint that it names; never values. */
+    public static String names(Throwable failure) {
+        var names = new StringBuilder("SQLSTATE ").append(SqlState.of(failure));
+        for (Throwable cause : Causes.of(failure)) {
+            if (cause instanceof PSQLException refusal && refusal.getServerErrorMessage() != null) {
+                ServerErrorMessage message = refusal.getServerErrorMessage();
+                if (message.getConstraint() != null) {
+                    names.append(", constraint ").append(message.getConstraint());
+                }
+                if (message.getTable() != null) {
+                    names.append(" of table ")
+                            .append(message.getSchema())
+                            .append('.')
+                            .append(message.getTable());
+                }
+            }
+        }
+        return names.toString();
+    }
 }

@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.audit.AuditedChanges;
 import dev.forge.cluster.internal.audit.Operation;
 import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.DatabaseFault;
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.store.JobBulkStore;
@@ -13,6 +14,9 @@ import dev.forge.cluster.internal.job.store.JobBulkStore.Batch;
 import dev.forge.cluster.internal.job.store.JobBulkStore.CancelledJob;
 import dev.forge.cluster.internal.job.store.JobSearchReports;
 import dev.forge.cluster.internal.job.store.JobSearchReports.Found;
+import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.runtime.Bisect;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.job.BulkOptions;
 import dev.forge.cluster.job.BulkResult;
 import dev.forge.cluster.job.JobFilter;
@@ -24,14 +28,18 @@ import java.time.Instant;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
+import java.util.UUID;
 import java.util.function.IntConsumer;
 import java.util.function.LongSupplier;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
 
 /** Operations on all jobs that match a filter, batch by batch. */
 final class BulkJobs {
+
+    private static final Logger log = GuardedLogger.of(BulkJobs.class);
 
     private static final int BATCH = 500;
     private static final Duration LONGEST = Duration.ofMinutes(1);
@@ -147,7 +155,7 @@ final class BulkJobs {
             statuses.retainAll(filter.statuses());
         }
         if (statuses.isEmpty()) {
-            return new BulkResult(0, 0, 0, null);
+            return new BulkResult(0, 0, 0, 0, null);
         }
         JobFilter narrowed = filter.withStatuses(statuses.toArray(JobStatus[]::new));
         AuditedChanges.BulkCall recorded = audit.begin(new Operation(command.action, target(filter), command.detail));
@@ -176,24 +184,52 @@ final class BulkJobs {
             Committed committed) {
         List<String> reserved = handlers.owned().stream().map(OwnedJobs::prefix).toList();
         long began = nanos.getAsLong();
-        var result = new BulkResult(0, 0, 0, options.cursor());
+        var result = new BulkResult(0, 0, 0, 0, options.cursor());
         do {
             int most = (int) Math.min(BATCH, options.maximum() - result.matched());
             Found found = search.find(narrowed, most, result.next());
-            int unaffected = options.preview() || found.hits().isEmpty()
-                    ? 0
-                    : repeated(change, new Batch(found.ids(), narrowed, reserved, recorded::changed, committed));
+            Done done = options.preview() || found.hits().isEmpty()
+                    ? Done.NOTHING
+                    : isolating(change, new Batch(found.ids(), narrowed, reserved, recorded::changed, committed));
             result = new BulkResult(
                     result.examined() + found.examined(),
                     // A job that was moved to another time appears there again.
-                    result.matched() + found.hits().size() - unaffected,
+                    result.matched() + found.hits().size() - done.unaffected,
                     committed.jobs,
+                    result.rejected() + done.rejected,
                     found.next());
             options.progress().accept(result);
         } while (result.next() != null
                 && result.matched() < options.maximum()
                 && nanos.getAsLong() - began < LONGEST.toNanos());
         return result;
+    }
+
+    /** How many jobs of a batch need no change, and how many the database refused to change. */
+    private record Done(int unaffected, int rejected) {
+
+        static final Done NOTHING = new Done(0, 0);
+    }
+
+    /** Changes a batch except for the jobs that the database refuses to change: they must not keep the others from being changed. */
+    private static Done isolating(Change change, Batch batch) {
+        int[] unaffected = {0};
+        int[] rejected = {0};
+        new Bisect<UUID>(
+                        ids -> unaffected[0] += repeated(change, batch.of(ids)),
+                        StatementFailure::isOfRow,
+                        Integer.MAX_VALUE,
+                        (id, failure) -> {
+                            if (rejected[0]++ == 0) {
+                                log.warn(
+                                        "Job {}: the database rejects a bulk operation. It is skipped, and so are others that"
+                                                + " are rejected.",
+                                        id,
+                                        ErrorText.loggable(failure));
+                            }
+                        })
+                .run(batch.ids());
+        return new Done(unaffected[0], rejected[0]);
     }
 
     private static int repeated(Change change, Batch batch) {

@@ -376,7 +376,9 @@ public final class DefaultJobs implements InspectableJobs {
                 engine.announce(JobPriority.NORMAL);
             }
             engine.cancelled(id, cancelled.batch());
-            engine.announceCancelled(id);
+            if (cancelled.node() != null) {
+                engine.announceCancelled(id);
+            }
         });
         return true;
     }

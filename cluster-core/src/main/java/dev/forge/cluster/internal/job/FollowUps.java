@@ -5,13 +5,13 @@ package dev.forge.cluster.internal.job;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.NodeLoop;
+import dev.forge.cluster.internal.runtime.Bisect;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import org.slf4j.Logger;
@@ -59,24 +59,12 @@ final class FollowUps {
      * the database rejects it, for each half. Those that cannot be changed are left to the next sweep.
      */
     static void apart(List<UUID> ids, Consumer<List<UUID>> work) {
-        apart(ids, work, new AtomicInteger());
-    }
-
-    private static void apart(List<UUID> ids, Consumer<List<UUID>> work, AtomicInteger failures) {
-        try {
-            work.accept(ids);
-        } catch (DataAccessException e) {
-            if (!isOfRow(e) || failures.incrementAndGet() > MOST_FAILURES) {
-                throw e;
-            }
-            if (ids.size() == 1) {
-                log.debug("Could not follow up {}; the next sweep will", ids, e);
-                return;
-            }
-            int half = ids.size() / 2;
-            apart(ids.subList(0, half), work, failures);
-            apart(ids.subList(half, ids.size()), work, failures);
-        }
+        new Bisect<>(
+                        work,
+                        FollowUps::isOfRow,
+                        MOST_FAILURES,
+                        (id, failure) -> log.debug("Could not follow up {}; the next sweep will", id, failure))
+                .run(ids);
     }
 
     /** Returns whether one of the rows may be the cause, or their number: a lock, a rejection, a timeout. */

@@ -24,6 +24,7 @@ import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.Notifications;
+import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.StuckHandler;
@@ -48,6 +49,7 @@ import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
 
 /**
  * The jobs of a node: its {@link Worker}, if it runs jobs; the {@link JobSweeper}, if it leads the scheduler role; the purge of
@@ -70,6 +72,9 @@ public final class JobEngine implements NodeComponent {
     /** The notification that a job waits for others. */
     static final String WAITING = "waiting";
 
+    /** The interval between sweeps after the death of a node, until a new leader must have made one. */
+    private static final Duration AFTER_DEATH = Duration.ofMillis(500);
+
     private static final Logger log = GuardedLogger.of(JobEngine.class);
 
     private final Node node;
@@ -77,7 +82,12 @@ public final class JobEngine implements NodeComponent {
     private final JobHandlers handlers;
     private final JobRecoveryStore jobsOfDeadNodes;
     private final JobHousekeeping housekeeping;
+    /** How many jobs are recovered in the transaction that declares their node dead; the sweep recovers the others. */
+    private final Portion portionOfDeadNodes = new Portion(JobSweeper.LARGEST_BATCH);
+
     private final JobSweeper sweeper;
+    private final NodeLoop sweeps = NodeLoop.of("sweep", this::untilSweep, this::sweep);
+    private volatile long lastDeath;
     private final JobAnnouncements announcements;
     private final JobBatchKeeper batches;
     private final JobDependencyKeeper dependencies;
@@ -119,6 +129,7 @@ public final class JobEngine implements NodeComponent {
             Dependencies dependencies,
             Function<String, String> laneOf) {
         this.node = node;
+        this.lastDeath = node.nanos() - settings.keeping().sweep().toNanos();
         this.settings = settings;
         this.handlers = handlers;
         this.laneOf = laneOf;
@@ -267,8 +278,10 @@ public final class JobEngine implements NodeComponent {
     @Override
     public List<NodeLoop> loops() {
         var loops = new ArrayList<NodeLoop>();
-        loops.add(NodeLoop.of("sweep", settings.keeping()::sweep, this::sweep));
+        loops.add(sweeps);
         loops.add(NodeLoop.cleanUp("clean-up-jobs", this::cleanUp));
+        // Apart: a vacuum may take half an hour.
+        loops.add(NodeLoop.cleanUp("vacuum-jobs", housekeeping::vacuum));
         loops.add(announcements.loop());
         loops.add(batches.loop());
         loops.add(dependencies.loop());
@@ -382,14 +395,24 @@ public final class JobEngine implements NodeComponent {
 
     @Override
     public void died(UUID dead) {
+        lastDeath = node.nanos();
+        sweeps.wake();
         wakeWorker();
     }
 
     @Override
     public Runnable releaseHeldByDead(UUID dead) {
-        List<Recovered> recovered =
-                jobsOfDeadNodes.recoverFrom(dead, settings.leases().crash());
-        return () -> sweeper.report(recovered);
+        int limit = portionOfDeadNodes.size();
+        try {
+            List<Recovered> recovered =
+                    jobsOfDeadNodes.recoverFrom(dead, settings.leases().crash(), limit);
+            portionOfDeadNodes.succeeded();
+            return () -> sweeper.report(recovered);
+        } catch (DataAccessException e) {
+            // Otherwise a declaration that takes too long would be repeated for ever.
+            portionOfDeadNodes.failed(limit);
+            throw e;
+        }
     }
 
     // Duties ------------------------------------------------------------------------------------------------
@@ -398,19 +421,28 @@ public final class JobEngine implements NodeComponent {
         return announcements;
     }
 
+    /** Returns the interval between sweeps; less after the death of a node, which may have led the sweeps. */
+    private Duration untilSweep() {
+        Duration interval = settings.keeping().sweep();
+        boolean died = node.nanos() - lastDeath < interval.toNanos();
+        return died && interval.compareTo(AFTER_DEATH) > 0 ? AFTER_DEATH : interval;
+    }
+
     /** Makes one sweep. */
     void sweep() {
         if (worker != null) {
             worker.limitsChanged();
         }
-        sweeper.sweep(() -> announce(JobPriority.NORMAL));
-        dependencies.refresh();
+        Loop.each(
+                () -> sweeper.sweep(() -> announce(JobPriority.NORMAL), sweeps::wake),
+                dependencies::refresh,
+                () -> ifLeader(batches::sweep),
+                () -> ifLeader(dependencies::sweep));
+    }
+
+    private void ifLeader(Runnable duty) {
         if (node.elector().isLeader(Leadership.SCHEDULER)) {
-            try {
-                batches.sweep();
-            } finally {
-                dependencies.sweep();
-            }
+            duty.run();
         }
     }
 

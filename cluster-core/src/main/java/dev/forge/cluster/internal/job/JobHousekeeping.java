@@ -13,8 +13,10 @@ import dev.forge.cluster.internal.job.store.UniqueJobStore;
 import dev.forge.cluster.internal.job.worker.WorkerSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PurgeBatch;
+import dev.forge.cluster.internal.runtime.UndeletableStore;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
@@ -51,6 +53,8 @@ final class JobHousekeeping {
     private final PurgeBatch purgeOfRates;
     private final JobBatchStore batches;
     private final PurgeBatch purgeOfBatches;
+    private final PurgeBatch.SetAside undeletableJobs;
+    private final PurgeBatch.SetAside undeletableBatches;
     private final UniqueJobStore windows;
     private final PurgeBatch purgeOfWindows;
     private final JobLogStore logs;
@@ -77,21 +81,41 @@ final class JobHousekeeping {
         this.batches =
                 new JobBatchStore(node.resources().schema(), node.resources().control());
         this.purgeOfBatches = new PurgeBatch("batches of jobs", PURGE_BATCH, node::nanos);
+        var undeletable =
+                new UndeletableStore(node.resources().schema(), node.resources().control());
+        this.undeletableJobs = new PurgeBatch.SetAside(undeletable, "forge_jobs", JobKeeping.FINISHED_JOB);
+        this.undeletableBatches = new PurgeBatch.SetAside(undeletable, "forge_job_batches", JobBatchStore.ENDED_BATCH);
         this.windows =
                 new UniqueJobStore(node.resources().schema(), node.resources().control());
         this.purgeOfWindows = new PurgeBatch("windows of unique keys", PURGE_BATCH, node::nanos);
     }
 
-    /** Deletes finished jobs whose retention has passed, and vacuums the table if it has many dead rows. */
+    /** Deletes finished jobs whose retention has passed, and what belongs to jobs and is no longer needed. */
     void cleanUp() {
         String awaited = handlers.owned().stream()
                 .map(owned -> "(" + owned.awaitedCondition() + ")")
                 .collect(Collectors.joining(" OR "));
-        purge.deleteAll(limit -> keeping.purge(retention.completed(), retention.failed(), awaited, limit));
-        purgeOfRates.deleteAll(limits::purgeRates);
-        purgeOfBatches.deleteAll(limit -> batches.purge(retention.failed(), limit));
-        purgeOfWindows.deleteAll(windows::purgeWindows);
-        sweepLogs();
+        var expiry = new JobKeeping.Expiry(retention.completed(), retention.failed(), awaited);
+        Loop.each(
+                () -> purge.deleteAll(
+                        new PurgeBatch.Rows(
+                                most -> keeping.purge(expiry, most),
+                                most -> keeping.expired(expiry, most),
+                                jobs -> keeping.purge(expiry, jobs)),
+                        undeletableJobs),
+                () -> purgeOfRates.deleteAll(limits::purgeRates),
+                () -> purgeOfBatches.deleteAll(
+                        new PurgeBatch.Rows(
+                                most -> batches.purge(retention.failed(), most),
+                                most -> batches.expired(retention.failed(), most),
+                                ended -> batches.purge(retention.failed(), ended)),
+                        undeletableBatches),
+                () -> purgeOfWindows.deleteAll(windows::purgeWindows),
+                this::sweepLogs);
+    }
+
+    /** Vacuums the table of jobs if it has many dead rows. */
+    void vacuum() {
         long dead = keeping.deadRows();
         // A vacuum cannot remove rows that an old snapshot keeps.
         boolean inVain = deadAfterVacuum > DEAD_ROWS && dead < 2 * deadAfterVacuum;

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.database.TransientFailure;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore;
+import dev.forge.cluster.internal.job.store.JobRecoveryStore.Overdue;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore.Recovered;
 import dev.forge.cluster.internal.job.store.JobSuccessorStore;
 import dev.forge.cluster.internal.job.store.JobSuccessorStore.Freed;
@@ -12,7 +14,9 @@ import dev.forge.cluster.internal.job.store.JobSuccessorStore.Place;
 import dev.forge.cluster.internal.job.worker.WorkerSettings;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.runtime.Bisect;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.job.JobStatus;
@@ -20,11 +24,9 @@ import dev.forge.cluster.leader.Leadership;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.UUID;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.event.Level;
@@ -44,8 +46,14 @@ final class JobSweeper {
     /** The largest number of recovered jobs of one node, or of one sweep, that are named in the log. */
     private static final int MOST_LOGGED = 10;
 
-    /** The largest number of failed statements in one sweep; the next sweep continues. */
+    /** The largest number of jobs that one statement recovers. */
+    static final int LARGEST_BATCH = 1_000;
+
+    /** After this many failed statements a sweep ends with its batch; the next sweep continues. */
     private static final int MOST_FAILURES = 100;
+
+    /** How long one sweep recovers jobs before it lets the other duties of the loop have a turn. */
+    private static final Duration LONGEST_RECOVERY = Duration.ofSeconds(5);
 
     /** More than clocks drift, and than a statement takes, between two sweeps. */
     private static final Duration CLOCK_STEP = Duration.ofSeconds(3);
@@ -57,6 +65,9 @@ final class JobSweeper {
     private final JobRecoveryStore recoveries;
     private final RowLog rows = new RowLog();
 
+    /** How many jobs a statement recovers at present. */
+    private final Portion portion = new Portion(LARGEST_BATCH);
+
     private volatile long graceUntil;
     private volatile long lastSweep;
     private volatile @Nullable OffsetDateTime serverStart;
@@ -66,6 +77,9 @@ final class JobSweeper {
 
     /** The last waiting job that was checked. */
     private @Nullable Place lastSuccessor;
+
+    /** The last job that the last sweep has examined, if it did not examine all. */
+    private volatile @Nullable UUID resumeAfter;
 
     /** Whether a row that cannot be written has been logged. */
     private volatile boolean failureReported;
@@ -95,8 +109,9 @@ final class JobSweeper {
      * Makes one sweep.
      *
      * @param onPending called if jobs are pending again
+     * @param onUnfinished called if there may be more jobs to recover, so that the next sweep should follow at once
      */
-    void sweep(Runnable onPending) {
+    void sweep(Runnable onPending, Runnable onUnfinished) {
         long now = node.nanos();
         OffsetDateTime started = node.serverStart();
         boolean gap =
@@ -117,11 +132,10 @@ final class JobSweeper {
         if (!node.elector().isLeader(Leadership.SCHEDULER)) {
             return;
         }
-        List<Recovered> recovered = sweepJobs(now - graceUntil < 0);
-        report(recovered);
-        if (!recovered.isEmpty()) {
-            onPending.run();
-        }
+        Loop.each(() -> recover(now - graceUntil < 0, onPending, onUnfinished), () -> freeSuccessors(onPending));
+    }
+
+    private void freeSuccessors(Runnable onPending) {
         Freed freed = successors.freeNext(lastSuccessor);
         lastSuccessor = freed.last();
         if (freed.jobs() > 0) {
@@ -133,46 +147,85 @@ final class JobSweeper {
         graceUntil = Math.max(graceUntil, now + settings.keeping().grace().toNanos());
     }
 
-    private List<Recovered> sweepJobs(boolean grace) {
+    /** Takes all overdue jobs from their nodes, batch by batch. A batch that took too long is repeated with fewer jobs. */
+    private void recover(boolean grace, Runnable onPending, Runnable onUnfinished) {
         WorkerSettings.Leases leases = settings.leases();
+        long began = node.nanos();
+        var report = new Report();
+        int[] failures = {0};
+        UUID after = resumeAfter;
+        resumeAfter = null;
         try {
-            List<Recovered> recovered = recoveries.sweep(leases.crash(), leases.claimStart(), grace);
-            failureReported = false;
-            return recovered;
-        } catch (DataAccessException e) {
-            if (TransientFailure.caused(e)) {
-                throw e;
+            while (node.elector().isLeader(Leadership.SCHEDULER)) {
+                int limit = portion.size();
+                var overdue = new Overdue(leases.claimStart(), grace, after, limit);
+                int found;
+                try {
+                    found = taken(recoveries.sweep(leases.crash(), overdue), report, onPending);
+                    // All of them could be recovered.
+                    failureReported &= after != null || found == limit;
+                    portion.succeeded();
+                } catch (DataAccessException e) {
+                    boolean slow = TransientFailure.caused(e);
+                    if (slow && limit > 1) {
+                        portion.failed(limit);
+                        found = limit;
+                    } else if (slow && !StatementFailure.isTimeout(e) && !StatementFailure.isLocked(e)) {
+                        throw e;
+                    } else {
+                        // A row that cannot be written must not keep the other jobs on their dead nodes.
+                        List<UUID> ids = recoveries.overdue(overdue);
+                        new Bisect<UUID>(
+                                        some -> taken(
+                                                recoveries.sweep(leases.crash(), overdue, some), report, onPending),
+                                        failure -> ++failures[0] > 0 && isOfRow(failure),
+                                        Integer.MAX_VALUE,
+                                        this::reportFailure)
+                                .run(ids);
+                        found = ids.size();
+                        after = found == 0 ? after : ids.get(found - 1);
+                    }
+                }
+                if (found < limit) {
+                    return;
+                }
+                if (failures[0] > MOST_FAILURES) {
+                    // There may be any number of such rows. The next sweep continues behind them.
+                    resumeAfter = after;
+                    return;
+                }
+                if (node.nanos() - began > LONGEST_RECOVERY.toNanos()) {
+                    resumeAfter = after;
+                    onUnfinished.run();
+                    return;
+                }
             }
-            // A row that cannot be written must not keep the other jobs on their dead nodes.
-            var recovered = new ArrayList<Recovered>();
-            sweepApart(recoveries.overdue(leases.claimStart(), grace), grace, recovered, new AtomicInteger());
-            return recovered;
+        } finally {
+            report.end();
         }
     }
 
-    private void sweepApart(List<UUID> overdue, boolean grace, List<Recovered> recovered, AtomicInteger failures) {
-        if (overdue.isEmpty() || failures.get() > MOST_FAILURES) {
-            return;
+    private int taken(List<Recovered> recovered, Report report, Runnable onPending) {
+        report.add(recovered);
+        if (!recovered.isEmpty()) {
+            onPending.run();
         }
-        WorkerSettings.Leases leases = settings.leases();
-        try {
-            recovered.addAll(recoveries.sweep(leases.crash(), leases.claimStart(), grace, overdue));
-        } catch (DataAccessException e) {
-            failures.incrementAndGet();
-            if (TransientFailure.caused(e)) {
-                throw e;
-            }
-            if (overdue.size() > 1) {
-                int half = overdue.size() / 2;
-                sweepApart(overdue.subList(0, half), grace, recovered, failures);
-                sweepApart(overdue.subList(half, overdue.size()), grace, recovered, failures);
-            } else if (!failureReported) {
-                failureReported = true;
-                log.warn(
-                        "Job {}: database rejected its recovery from a dead node; retrying. Other jobs are not affected.",
-                        overdue.get(0),
-                        ErrorText.loggable(e));
-            }
+        return recovered.size();
+    }
+
+    private static boolean isOfRow(DataAccessException failure) {
+        return !TransientFailure.caused(failure)
+                || StatementFailure.isTimeout(failure)
+                || StatementFailure.isLocked(failure);
+    }
+
+    private void reportFailure(UUID job, DataAccessException failure) {
+        if (!failureReported) {
+            failureReported = true;
+            log.warn(
+                    "Job {}: database rejected its recovery from a dead node; retrying. Other jobs are not affected.",
+                    job,
+                    ErrorText.loggable(failure));
         }
     }
 
@@ -187,27 +240,41 @@ final class JobSweeper {
 
     /** Logs and counts jobs that were recovered. */
     void report(List<Recovered> recovered) {
-        int taken = 0;
-        for (Recovered job : recovered) {
-            monitor.recovered(job.name());
-            if (job.status() == JobStatus.PENDING) {
-                logTaken(job, taken++ < MOST_LOGGED ? Level.WARN : Level.DEBUG);
-            } else {
-                rows.warn(
-                        log,
-                        "Jobs: ended after too many node failures",
-                        "Job {} ({}): {} after {} node failures",
-                        Names.printable(job.name()),
-                        job.id(),
-                        job.status(),
-                        job.recoveries());
-                monitor.failed(job.id(), job.name(), job.status(), String.valueOf(job.error()));
+        var report = new Report();
+        report.add(recovered);
+        report.end();
+    }
+
+    /** Logs and counts the recovered jobs of one node or one sweep. */
+    private final class Report {
+
+        private int taken;
+
+        void add(List<Recovered> recovered) {
+            for (Recovered job : recovered) {
+                monitor.recovered(job.name());
+                if (job.status() == JobStatus.PENDING) {
+                    logTaken(job, taken++ < MOST_LOGGED ? Level.WARN : Level.DEBUG);
+                } else {
+                    rows.warn(
+                            log,
+                            "Jobs: ended after too many node failures",
+                            "Job {} ({}): {} after {} node failures",
+                            Names.printable(job.name()),
+                            job.id(),
+                            job.status(),
+                            job.recoveries());
+                    monitor.failed(job.id(), job.name(), job.status(), String.valueOf(job.error()));
+                }
             }
         }
-        if (taken > MOST_LOGGED) {
-            log.warn(
-                    "{} more jobs were taken from dead or silent nodes; the level DEBUG names them",
-                    taken - MOST_LOGGED);
+
+        void end() {
+            if (taken > MOST_LOGGED) {
+                log.warn(
+                        "{} more jobs were taken from dead or silent nodes; the level DEBUG names them",
+                        taken - MOST_LOGGED);
+            }
         }
     }
 

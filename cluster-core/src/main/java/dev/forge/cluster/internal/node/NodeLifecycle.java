@@ -93,7 +93,7 @@ final class NodeLifecycle {
                 () -> elector.isLeader(Leadership.LOG_COMPACTOR));
         this.observer = new Observer(
                 resources.nodes(),
-                new ObservationStore(resources.schema(), resources.nodes().source()),
+                new ObservationStore(resources.schema(), resources.nodes().source(), pace::nanos),
                 pace,
                 new Observer.Mode(
                         settings.detection().interval(), settings.presence().mode() != NodeMode.OBSERVER),

@@ -10,9 +10,12 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.time.OffsetDateTime;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.UUID;
+import java.util.function.LongSupplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -20,12 +23,18 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 /** Reads the nodes in {@code forge_nodes} together with the liveness locks that their sessions hold. */
 final class ObservationStore {
 
+    /** How often the locks themselves are read even if all sessions are there: a pooler may keep the session of a node that died. */
+    private static final Duration LOCKS_READ_AGAIN = Duration.ofSeconds(2);
+
     private final Schema schema;
     private final JdbcClient jdbc;
+    private final LongSupplier nanos;
+    private volatile @Nullable Holders holders;
 
-    ObservationStore(Schema schema, DataSource control) {
+    ObservationStore(Schema schema, DataSource control, LongSupplier nanos) {
         this.schema = schema;
         this.jdbc = JdbcClient.create(control);
+        this.nanos = nanos;
     }
 
     /**
@@ -57,31 +66,76 @@ final class ObservationStore {
      */
     record Observation(OffsetDateTime serverStart, List<ObservedNode> nodes) {}
 
+    /**
+     * The sessions that hold liveness locks. A lock lasts as long as its session, and to look for a session costs much less than to
+     * read the lock table, which may have many thousand entries and is locked meanwhile.
+     *
+     * @param sessions the process of each liveness key
+     */
+    private record Holders(OffsetDateTime serverStart, long readAt, Map<Integer, Integer> sessions) {}
+
     /** Reads all nodes in the table, dead ones included. */
     Observation observe() {
+        Holders known = holders;
+        long now = nanos.getAsLong();
+        if (known != null && now - known.readAt < LOCKS_READ_AGAIN.toNanos()) {
+            Observation observation = read(
+                    HELD_BY_SESSIONS,
+                    new HashMap<>(),
+                    known.sessions.keySet().toArray(Integer[]::new),
+                    known.sessions.values().toArray(Integer[]::new));
+            if (observation.serverStart.equals(known.serverStart)
+                    && observation.nodes.stream()
+                            .noneMatch(node -> node.lockMissing && node.status != NodeStatus.DEAD)) {
+                return observation;
+            }
+        }
+        var sessions = new HashMap<Integer, Integer>();
+        Observation observation = read(HELD, sessions, new Integer[0], new Integer[0]);
+        holders = new Holders(observation.serverStart, now, sessions);
+        return observation;
+    }
+
+    private static final String HELD = """
+            SELECT l.objid, l.pid, a.state_change FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+            WHERE l.locktype = 'advisory' AND l.classid = :class_id AND l.objsubid = 2 AND l.granted
+              AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())""";
+
+    private static final String HELD_BY_SESSIONS = """
+            SELECT (k.key::bigint & 4294967295)::oid, a.pid, a.state_change
+            FROM unnest(:keys::int[], :pids::int[]) AS k (key, pid) CROSS JOIN LATERAL pg_stat_get_activity(k.pid) AS a""";
+
+    /** @param sessions receives the processes that hold the liveness locks of nodes */
+    private Observation read(String held, Map<Integer, Integer> sessions, Integer[] keys, Integer[] pids) {
         var start = new OffsetDateTime[1];
         List<ObservedNode> nodes = jdbc
                 .sql(schema.sql(
                         """
-                WITH held AS MATERIALIZED (
-                    SELECT l.objid, a.state_change FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-                    WHERE l.locktype = 'advisory' AND l.classid = :class_id AND l.objsubid = 2 AND l.granted
-                      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+                WITH held (objid, pid, state_change) AS MATERIALIZED (%s)
                 SELECT pg_postmaster_start_time(), n.id, left(n.name, 500), n.status, n.beats,
-                       n.liveness_key IS NOT NULL AND NOT EXISTS (
-                           SELECT FROM held WHERE held.objid = (n.liveness_key::bigint & 4294967295)::oid),
+                       n.liveness_key IS NOT NULL AND h.pid IS NULL,
                        'scheduler' = ANY (n.roles) AND coalesce(n.info ->> 'mode', 'auto') IN ('auto', 'leader'),
                        'worker' = ANY (n.roles) AND coalesce(n.info ->> 'mode', 'auto') <> 'observer',
                        %s,
                        %s,
-                       (SELECT (extract(epoch FROM clock_timestamp() - max(held.state_change)) * 1000)::bigint
-                        FROM held WHERE held.objid = (n.liveness_key::bigint & 4294967295)::oid)
+                       (extract(epoch FROM clock_timestamp() - h.state_change) * 1000)::bigint, n.liveness_key, h.pid
                 FROM (VALUES (1)) AS always LEFT JOIN ~.forge_nodes n ON true
-                """.formatted(NodeStore.declaredMillis("stale_at"), NodeStore.declaredMillis("dead_at"))))
+                LEFT JOIN LATERAL (
+                    SELECT max(held.pid) AS pid, max(held.state_change) AS state_change FROM held
+                    WHERE held.objid = (n.liveness_key::bigint & 4294967295)::oid) AS h ON true
+                """.formatted(held, NodeStore.declaredMillis("stale_at"), NodeStore.declaredMillis("dead_at"))))
                 .param("class_id", AdvisoryKeys.CLASS_ID)
+                .param("keys", keys)
+                .param("pids", pids)
                 .query((row, n) -> {
                     start[0] = row.getObject(1, OffsetDateTime.class);
-                    return row.getObject(2) == null ? null : observedNode(row);
+                    if (row.getObject(2) == null) {
+                        return null;
+                    }
+                    if (row.getObject(13) != null) {
+                        sessions.put(row.getInt(12), row.getInt(13));
+                    }
+                    return observedNode(row);
                 })
                 .list()
                 .stream()

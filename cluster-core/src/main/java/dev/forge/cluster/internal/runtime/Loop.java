@@ -71,6 +71,25 @@ public final class Loop {
         this.nanos = environment.nanos;
     }
 
+    /** Does the duties of a pass one after the other. The failure of one keeps no other from being done; the first is thrown at the end. */
+    public static void each(Runnable... duties) {
+        RuntimeException first = null;
+        for (Runnable duty : duties) {
+            try {
+                duty.run();
+            } catch (RuntimeException e) {
+                if (first == null) {
+                    first = e;
+                } else if (first != e) {
+                    first.addSuppressed(e);
+                }
+            }
+        }
+        if (first != null) {
+            throw first;
+        }
+    }
+
     /** Starts the loop; the first pass follows after one pause. */
     public void start() {
         lock.lock();

@@ -123,7 +123,7 @@ public final class DefaultWorkflows implements Workflows {
         if (!cancelled.runs().isEmpty()) {
             caller.afterCommit(() -> {
                 engine.announce();
-                cancelled.jobs().forEach(engine::announceCancelled);
+                cancelled.heldJobs().forEach(engine::announceCancelled);
             });
         }
         // Also true if only a descendant was not cancelled before.

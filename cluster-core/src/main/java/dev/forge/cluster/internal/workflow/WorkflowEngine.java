@@ -25,6 +25,7 @@ import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.internal.runtime.PurgeBatch;
 import dev.forge.cluster.internal.runtime.RowLog;
+import dev.forge.cluster.internal.runtime.UndeletableStore;
 import dev.forge.cluster.internal.workflow.StepExecutor.StepRuntime;
 import dev.forge.cluster.internal.workflow.store.CoalescedStatements;
 import dev.forge.cluster.internal.workflow.store.WorkflowBatches;
@@ -92,6 +93,7 @@ public final class WorkflowEngine implements NodeComponent {
     private final WorkflowReports reports;
     private final WorkflowKeeping keeping;
     private final PurgeBatch purge;
+    private final PurgeBatch.SetAside undeletable;
     private final WorkflowWatch watch;
     private final JobStore jobStore;
     private final JobSuccessorStore successors;
@@ -132,6 +134,10 @@ public final class WorkflowEngine implements NodeComponent {
         this.versions = new InstalledVersions(new WorkflowKeeping(schema, application), jobEngine::isWorking);
         this.keeping = new WorkflowKeeping(schema, node.resources().control());
         this.purge = new PurgeBatch("ended runs of workflows", PURGE_BATCH, node::nanos);
+        this.undeletable = new PurgeBatch.SetAside(
+                new UndeletableStore(schema, node.resources().control()),
+                "forge_workflow_runs",
+                WorkflowKeeping.FINISHED_RUN);
         this.watch = new WorkflowWatch(node, jobEngine, keeping, settings.strandedCheck(), versions::all);
         this.jobStore = new JobStore(schema, application);
         this.successors = new JobSuccessorStore(schema, application);
@@ -443,7 +449,13 @@ public final class WorkflowEngine implements NodeComponent {
     /** Deletes ended runs whose retention has passed. */
     public void cleanUp() {
         WorkflowSettings.Retention retention = settings.retention();
-        purge.deleteAll(limit -> keeping.purge(retention.completed(), retention.failed(), limit));
+        var expiry = new WorkflowKeeping.Expiry(retention.completed(), retention.failed());
+        purge.deleteAll(
+                new PurgeBatch.Rows(
+                        most -> keeping.purge(expiry, most),
+                        most -> keeping.expired(expiry, most),
+                        runs -> keeping.purge(expiry, runs)),
+                undeletable);
     }
 
     // Package-private: a test calls a pass without waiting for the loop.

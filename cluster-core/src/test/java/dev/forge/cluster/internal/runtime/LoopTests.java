@@ -3,9 +3,11 @@
 package dev.forge.cluster.internal.runtime;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -185,5 +187,25 @@ class LoopTests {
             assertThat(passes).hasValue(after);
         }
         assertThat(overlaps).hasValue(0);
+    }
+
+    @Test
+    void failed_duty_keeps_no_other_from_being_done() {
+        var done = new ArrayList<String>();
+        var first = new IllegalStateException("first");
+        var second = new IllegalStateException("second");
+        assertThatThrownBy(() -> Loop.each(
+                        () -> done.add("a"),
+                        () -> {
+                            throw first;
+                        },
+                        () -> done.add("b"),
+                        () -> {
+                            throw second;
+                        },
+                        () -> done.add("c")))
+                .isSameAs(first)
+                .hasSuppressedException(second);
+        assertThat(done).containsExactly("a", "b", "c");
     }
 }

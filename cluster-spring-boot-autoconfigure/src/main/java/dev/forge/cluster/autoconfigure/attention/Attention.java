@@ -72,6 +72,8 @@ public record Attention(List<Item> items, boolean cutOff) {
         /** Nodes of one name joined and died repeatedly in the last hour. */
         FLAPPING_NODE,
         /** A node has been draining for a long time. */
-        DRAINING_NODE
+        DRAINING_NODE,
+        /** Rows of a table cannot be deleted after their retention. */
+        UNDELETABLE_ROWS
     }
 }

@@ -15,6 +15,7 @@ import dev.forge.cluster.internal.job.store.JobDemandReports;
 import dev.forge.cluster.internal.job.store.JobFailureReports;
 import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.node.NodeReports;
+import dev.forge.cluster.internal.runtime.UndeletableStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.job.Jobs;
@@ -59,7 +60,8 @@ public final class AttentionAutoConfiguration {
                                 new JobBatchReports(schema, control),
                                 workflows),
                         new HandlerAttention(workflows, new WorkflowKeeping(schema, control), crons, daemons),
-                        new NodeAttention(new NodeReports(schema, control))),
+                        new NodeAttention(new NodeReports(schema, control)),
+                        new RetentionAttention(new UndeletableStore(schema, control))),
                 new AttentionReports.Settings(AttentionThresholds.DEFAULTS, LIFETIME, runtime.node()::nanos));
     }
 }

@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Returns what needs the attention of an operator: failing, failed, overdue, paused and unhandled jobs, failed batches, failed, blocked
- * and stranded workflows, crons that were missed or failed, daemons that fail, nodes that die again and again or drain for long. A call
+ * and stranded workflows, crons that were missed or failed, daemons that fail, nodes that die again and again or drain for long, and rows that cannot be deleted. A call
  * sends about a dozen statements, each of which reads a bounded number of rows; the result is used again for five seconds.
  */
 public final class AttentionReports {

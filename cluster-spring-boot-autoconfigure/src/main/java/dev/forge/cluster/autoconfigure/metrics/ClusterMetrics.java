@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.job.store.JobWaitReports;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.internal.runtime.UndeletableStore;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.job.JobDemand;
@@ -51,6 +52,7 @@ public final class ClusterMetrics implements DisposableBean {
     private final JobLimitGauges limits;
     private final MultiGauge daemons;
     private final MultiGauge workflows;
+    private final MultiGauge undeletable;
     private final DemandGauges demand;
     private final List<Meter> clusterWide = new ArrayList<>();
     private @Nullable Future<?> counting;
@@ -70,6 +72,7 @@ public final class ClusterMetrics implements DisposableBean {
             DaemonStore daemons,
             WorkflowReports workflows,
             StateStore states,
+            UndeletableStore undeletable,
             TaskScheduler scheduler) {}
 
     public ClusterMetrics(MeterRegistry registry, String cluster, Leadership leadership, Sources sources) {
@@ -90,6 +93,10 @@ public final class ClusterMetrics implements DisposableBean {
         this.workflows = MultiGauge.builder("forge.cluster.workflows")
                 .description(
                         "Unfinished runs of workflows by version and status; 10,000 of them mean that many or more")
+                .tag("cluster", cluster)
+                .register(registry);
+        this.undeletable = MultiGauge.builder("forge.cluster.undeletable.rows")
+                .description("Rows that cannot be deleted after their retention, by table")
                 .tag("cluster", cluster)
                 .register(registry);
         this.demand = new DemandGauges(registry, cluster, sources.drainTarget);
@@ -142,6 +149,7 @@ public final class ClusterMetrics implements DisposableBean {
         limits.forget();
         daemons.register(List.of(), true);
         workflows.register(List.of(), true);
+        undeletable.register(List.of(), true);
         demand.clear();
         if (counting != null) {
             counting.cancel(false);
@@ -156,6 +164,24 @@ public final class ClusterMetrics implements DisposableBean {
         countDaemons();
         countWorkflows();
         countLogins();
+        countUndeletable();
+    }
+
+    private void countUndeletable() {
+        List<MultiGauge.Row<?>> rows = new ArrayList<>();
+        try {
+            sources.undeletable
+                    .counts()
+                    .forEach((table, count) -> rows.add(MultiGauge.Row.of(Tags.of("table", table), count)));
+        } catch (DataAccessException e) {
+            // No value is better than an outdated one.
+            rows.clear();
+        }
+        synchronized (clusterWide) {
+            if (counting != null) {
+                undeletable.register(rows, true);
+            }
+        }
     }
 
     private void countLogins() {

@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.store.JobReports;
 import dev.forge.cluster.internal.job.store.JobWaitReports;
 import dev.forge.cluster.internal.node.NodeReports;
+import dev.forge.cluster.internal.runtime.UndeletableStore;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.job.Jobs;
@@ -75,6 +76,7 @@ public final class ClusterMetricsAutoConfiguration {
                                     schema,
                                     runtime.control().reports(),
                                     runtime.control().reports()),
+                            new UndeletableStore(schema, runtime.control().reports()),
                             runtime.scheduler()));
         }
 

@@ -200,6 +200,7 @@ public record JobsDescriptor(
      * @param examined how many jobs the search looked at
      * @param matched how many of them match, in a status in which the change is possible
      * @param changed how many of these were changed; zero in a preview
+     * @param rejected how many of these the database refused to change
      * @param preview whether jobs were only counted
      * @param next the value of the parameter {@code after} with which the next call continues; absent if there are no further jobs
      */
@@ -208,6 +209,7 @@ public record JobsDescriptor(
             long examined,
             long matched,
             long changed,
+            long rejected,
             boolean preview,
             @Nullable String next) {}
 

@@ -163,7 +163,12 @@ final class JobsResource implements Resource {
                                     .formatted(state));
             };
             return new BulkDescriptor(
-                    result.examined(), result.matched(), result.changed(), change.preview(), result.next());
+                    result.examined(),
+                    result.matched(),
+                    result.changed(),
+                    result.rejected(),
+                    change.preview(),
+                    result.next());
         } catch (JobRejectedException | MutationRefusedException | IllegalArgumentException e) {
             throw InvalidOperationException.because(e);
         }

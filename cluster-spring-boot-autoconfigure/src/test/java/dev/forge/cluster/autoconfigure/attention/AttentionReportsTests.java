@@ -395,4 +395,24 @@ class AttentionReportsTests {
                         .single())
                 .isOne();
     }
+
+    // Retention ---------------------------------------------------------------------------------------------
+
+    @Test
+    void tables_with_undeletable_rows_are_listed_with_the_first_of_them() {
+        jdbc.sql("""
+                INSERT INTO forge_undeletable_rows (table_name, row_id, since, retry_at, reason)
+                SELECT 'forge_jobs', ('00000000-0000-0000-0000-00000000000' || n)::uuid, now() - n * interval '1 hour',
+                       now() + interval '1 hour', 'SQLSTATE 23503'
+                FROM generate_series(1, 3) AS n
+                """).update();
+        runner().run(context -> {
+            Item item = item(context, Kind.UNDELETABLE_ROWS);
+            assertThat(item.severity()).isEqualTo(Severity.WARNING);
+            assertThat(item.target()).isEqualTo("forge_jobs");
+            assertThat(item.text())
+                    .isEqualTo("Table forge_jobs: 3 rows cannot be deleted after the retention, the first,"
+                            + " 00000000-0000-0000-0000-000000000003, for 3 h. Reason: SQLSTATE 23503.");
+        });
+    }
 }

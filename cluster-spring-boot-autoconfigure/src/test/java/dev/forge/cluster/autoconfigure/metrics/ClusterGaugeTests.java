@@ -156,6 +156,29 @@ class ClusterGaugeTests {
     }
 
     @Test
+    void undeletable_rows_are_counted_by_table() {
+        database.jdbc().sql("""
+                INSERT INTO forge_undeletable_rows (table_name, row_id, retry_at, reason)
+                SELECT 'forge_jobs', gen_random_uuid(), now() + interval '1 hour', 'SQLSTATE 23503' FROM generate_series(1, 2)
+                """).update();
+        runner().run(context -> {
+            MeterRegistry meters = context.getBean(MeterRegistry.class);
+            await().ignoreExceptions().untilAsserted(() -> {
+                assertThat(meters.get("forge.cluster.undeletable.rows")
+                                .tag("table", "forge_jobs")
+                                .gauge()
+                                .value())
+                        .isEqualTo(2);
+                assertThat(meters.get("forge.cluster.undeletable.rows")
+                                .tag("table", "forge_workflow_runs")
+                                .gauge()
+                                .value())
+                        .isZero();
+            });
+        });
+    }
+
+    @Test
     void cluster_wide_gauges_exist_only_on_the_metrics_aggregator() {
         database.jdbc().sql("""
                 INSERT INTO forge_state (state_key, state_value, expires_at)

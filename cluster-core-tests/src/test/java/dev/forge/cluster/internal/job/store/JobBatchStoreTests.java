@@ -172,7 +172,7 @@ class JobBatchStoreTests extends JobStoreFixture {
         List<UUID> members = add(batch, 2);
         end(members.get(0), status);
         age("finished_at", "1 day");
-        keeping.purge(Duration.ofHours(1), Duration.ofHours(1), "", 10);
+        keeping.purge(new JobKeeping.Expiry(Duration.ofHours(1), Duration.ofHours(1), ""), 10);
         assertThat(reports.find(members.get(0))).isEmpty();
         end(members.get(1), "completed");
         batches.close(batch.id());

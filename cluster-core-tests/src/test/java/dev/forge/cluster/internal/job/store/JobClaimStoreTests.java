@@ -235,7 +235,7 @@ class JobClaimStoreTests extends JobStoreFixture {
             assertThat(claimAll()).extracting(Claimed::id).contains(neighbour);
             jdbc.sql("UPDATE forge_jobs SET lease_expires_at = now() - interval '1 minute' WHERE status = 'running'")
                     .update();
-            assertThat(recoveries.sweep(rule, START_TIMEOUT, false))
+            assertThat(recoveries.sweep(rule, overdue(false)))
                     .extracting(Recovered::id)
                     .contains(neighbour);
             // The neighbour must not be abandoned after too many recoveries.
@@ -254,7 +254,7 @@ class JobClaimStoreTests extends JobStoreFixture {
         jdbc.sql("UPDATE forge_jobs SET finished_at = now() - interval '1 hour' WHERE id = ?")
                 .param(neighbour)
                 .update();
-        assertThat(keeping.purge(Duration.ofMinutes(1), Duration.ofDays(1), "", 100))
+        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofMinutes(1), Duration.ofDays(1), ""), 100))
                 .isPositive();
         assertThat(stored || !value.equals("0")).as("ordinary rows are stored").isTrue();
     }
@@ -278,7 +278,7 @@ class JobClaimStoreTests extends JobStoreFixture {
         insert();
         claims.claim(QUEUE, JobQueueStore.UNMARKED, new Claiming(one, 1, 0, 10, LEASE));
         age("lease_expires_at", "2 minutes");
-        assertThat(recoveries.sweep(REQUEUE, START_TIMEOUT, false)).hasSize(1);
+        assertThat(recoveries.sweep(REQUEUE, overdue(false))).hasSize(1);
         jdbc.sql("UPDATE forge_jobs SET scheduled_at = now()").update();
         // The job may have crashed its node before its start was written.
         assertThat(claims.claim(QUEUE, JobQueueStore.UNMARKED, new Claiming(two, 1, 0, 10, LEASE)))

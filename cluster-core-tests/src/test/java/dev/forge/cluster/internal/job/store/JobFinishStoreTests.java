@@ -78,7 +78,7 @@ class JobFinishStoreTests extends JobStoreFixture {
         jdbc.sql("UPDATE forge_jobs SET lease_expires_at = now() - interval '1 minute' WHERE id IN (?, ?)")
                 .params(claimed.get(5).id(), claimed.get(6).id())
                 .update();
-        assertThat(recoveries.sweep(REQUEUE, START_TIMEOUT, false)).hasSize(2);
+        assertThat(recoveries.sweep(REQUEUE, overdue(false))).hasSize(2);
         jdbc.sql("UPDATE forge_jobs SET scheduled_at = now() WHERE id = ?")
                 .param(claimed.get(6).id())
                 .update();

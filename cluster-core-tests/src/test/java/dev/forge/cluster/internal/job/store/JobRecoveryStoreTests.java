@@ -29,12 +29,12 @@ class JobRecoveryStoreTests extends JobStoreFixture {
     void expired_lease_returns_the_job_without_a_counted_attempt() {
         UUID id = insert();
         claimOne(one);
-        assertThat(recoveries.sweep(REQUEUE, START_TIMEOUT, false)).isEmpty();
+        assertThat(recoveries.sweep(REQUEUE, overdue(false))).isEmpty();
         age("lease_expires_at", "2 minutes");
-        assertThat(recoveries.sweep(REQUEUE, START_TIMEOUT, true))
+        assertThat(recoveries.sweep(REQUEUE, overdue(true)))
                 .as("sweep in the grace period")
                 .isEmpty();
-        List<Recovered> recovered = recoveries.sweep(REQUEUE, START_TIMEOUT, false);
+        List<Recovered> recovered = recoveries.sweep(REQUEUE, overdue(false));
         assertThat(recovered).singleElement().satisfies(job -> {
             assertThat(job.id()).isEqualTo(id);
             assertThat(job.node()).isEqualTo(one);
@@ -49,9 +49,9 @@ class JobRecoveryStoreTests extends JobStoreFixture {
         UUID id = insert();
         claims.claim(QUEUE, JobQueueStore.UNMARKED, new Claiming(one, 1, 1, 10, null));
         assertThat(column(id, "lease_expires_at = 'infinity'", Boolean.class)).isTrue();
-        assertThat(recoveries.sweep(REQUEUE, START_TIMEOUT, true)).isEmpty();
+        assertThat(recoveries.sweep(REQUEUE, overdue(true))).isEmpty();
         jdbc.sql("DELETE FROM forge_nodes WHERE id = ?").param(one).update();
-        assertThat(recoveries.sweep(REQUEUE, START_TIMEOUT, true)).hasSize(1);
+        assertThat(recoveries.sweep(REQUEUE, overdue(true))).hasSize(1);
     }
 
     @Test
@@ -60,7 +60,7 @@ class JobRecoveryStoreTests extends JobStoreFixture {
         claimOne(one);
         var crash = new CrashRule(false, 10, 0);
         assertThat(nodes().declareDead(one, 0, () -> {
-                    recoveries.recoverFrom(one, crash);
+                    recoveries.recoverFrom(one, crash, 1_000);
                     return () -> {};
                 }))
                 .isPresent();
@@ -72,7 +72,7 @@ class JobRecoveryStoreTests extends JobStoreFixture {
         UUID id = insert();
         claims.claim(QUEUE, JobQueueStore.UNMARKED, new Claiming(one, 1, 0, 10, LEASE));
         age("claimed_at", "6 minutes");
-        assertThat(recoveries.sweep(REQUEUE, START_TIMEOUT, false)).hasSize(1);
+        assertThat(recoveries.sweep(REQUEUE, overdue(false))).hasSize(1);
         assertThat(column(id, "recoveries", Integer.class)).isZero();
         assertThat(column(id, "attempts", Integer.class)).isZero();
         jdbc.sql("UPDATE forge_jobs SET scheduled_at = now()").update();
@@ -102,7 +102,7 @@ class JobRecoveryStoreTests extends JobStoreFixture {
         UUID id = insert();
         claims.claim(QUEUE, JobQueueStore.UNMARKED, new Claiming(one, 1, 1, 1, LEASE));
         age("lease_expires_at", "2 minutes");
-        recoveries.sweep(new CrashRule(true, 10, 0), START_TIMEOUT, false);
+        recoveries.sweep(new CrashRule(true, 10, 0), overdue(false));
         assertThat(status(id)).isEqualTo("failed");
     }
 
@@ -113,7 +113,7 @@ class JobRecoveryStoreTests extends JobStoreFixture {
             jdbc.sql("UPDATE forge_jobs SET scheduled_at = now()").update();
             assertThat(claim(one, 1)).hasSize(1);
             age("lease_expires_at", "2 minutes");
-            assertThat(recoveries.sweep(REQUEUE, START_TIMEOUT, false)).hasSize(1);
+            assertThat(recoveries.sweep(REQUEUE, overdue(false))).hasSize(1);
             assertThat(status(id)).isEqualTo(crash <= 3 ? "pending" : "abandoned");
         }
         assertThat(column(id, "last_error", String.class)).contains("max-recoveries");
@@ -132,7 +132,7 @@ class JobRecoveryStoreTests extends JobStoreFixture {
                     .extracting(Claimed::attempt)
                     .isEqualTo(crash);
             age("lease_expires_at", "2 minutes");
-            recoveries.sweep(fail, START_TIMEOUT, false);
+            recoveries.sweep(fail, overdue(false));
         }
         assertThat(status(id)).isEqualTo("failed");
     }
@@ -145,8 +145,8 @@ class JobRecoveryStoreTests extends JobStoreFixture {
         jdbc.sql("UPDATE forge_jobs SET lease_expires_at = '-infinity' WHERE id = ?")
                 .param(first)
                 .update();
-        assertThat(recoveries.sweep(REQUEUE, START_TIMEOUT, false)).hasSize(1);
-        assertThat(recoveries.recoverFrom(one, REQUEUE)).hasSize(1);
+        assertThat(recoveries.sweep(REQUEUE, overdue(false))).hasSize(1);
+        assertThat(recoveries.recoverFrom(one, REQUEUE, 1_000)).hasSize(1);
     }
 
     @Test
@@ -156,7 +156,7 @@ class JobRecoveryStoreTests extends JobStoreFixture {
         claim(one, 10);
         jdbc.sql("UPDATE forge_jobs SET attempts = 0 WHERE id = ?").param(id).update();
         age("lease_expires_at", "2 minutes");
-        assertThat(recoveries.sweep(REQUEUE, START_TIMEOUT, false))
+        assertThat(recoveries.sweep(REQUEUE, overdue(false)))
                 .extracting(Recovered::id)
                 .containsExactlyInAnyOrder(id, neighbour);
         assertThat(column(id, "attempts", Integer.class)).isZero();

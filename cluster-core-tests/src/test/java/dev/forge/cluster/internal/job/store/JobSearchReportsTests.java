@@ -334,7 +334,8 @@ class JobSearchReportsTests extends JobStoreFixture {
         jobs.insert(tagged("a"));
         finishes.finish(one, List.of(completed(claimOne(one), null)));
         age("finished_at", "2 days");
-        assertThat(keeping.purge(java.time.Duration.ofDays(1), java.time.Duration.ofDays(1), "", 10))
+        assertThat(keeping.purge(
+                        new JobKeeping.Expiry(java.time.Duration.ofDays(1), java.time.Duration.ofDays(1), ""), 10))
                 .isEqualTo(1);
         assertThat(tags()).isEmpty();
     }

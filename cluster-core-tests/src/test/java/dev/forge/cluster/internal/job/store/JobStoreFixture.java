@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.job.store.JobClaimStore.Claiming;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore.CrashRule;
+import dev.forge.cluster.internal.job.store.JobRecoveryStore.Overdue;
 import dev.forge.cluster.internal.job.store.JobStore.NewJob;
 import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.job.JobStatus;
@@ -30,6 +31,11 @@ abstract class JobStoreFixture {
 
     static final Duration LEASE = Duration.ofSeconds(60);
     static final Duration START_TIMEOUT = Duration.ofMinutes(5);
+
+    static Overdue overdue(boolean grace) {
+        return new Overdue(START_TIMEOUT, grace, null, 1_000);
+    }
+
     static final CrashRule REQUEUE = new CrashRule(false, 10, 3);
     static final Queue QUEUE = Queue.ungrouped("job", "", 50);
     final TestDatabase database;

@@ -58,12 +58,12 @@ class LargeTableTests extends JobStoreFixture {
     private void check() {
         jdbc.sql("VACUUM ANALYZE forge_jobs").update();
         var statements = new LinkedHashMap<String, Runnable>();
-        statements.put("purge", () -> keeping.purge(RETENTION, RETENTION, "", 1_000));
+        statements.put("purge", () -> keeping.purge(new JobKeeping.Expiry(RETENTION, RETENTION, ""), 1_000));
         statements.put("orphaned names", () -> keeping.orphanedNames(10, List.of()));
         statements.put("successors", () -> successors.freeNext(null));
-        statements.put("recovery", () -> recoveries.recoverFrom(one, REQUEUE));
-        statements.put("sweep", () -> recoveries.sweep(REQUEUE, START_TIMEOUT, false));
-        statements.put("overdue", () -> recoveries.overdue(START_TIMEOUT, false));
+        statements.put("recovery", () -> recoveries.recoverFrom(one, REQUEUE, 1_000));
+        statements.put("sweep", () -> recoveries.sweep(REQUEUE, overdue(false)));
+        statements.put("overdue", () -> recoveries.overdue(overdue(false)));
         statements.put("unknown claims", () -> recoveries.returnUnknown(one, Set.of(), Duration.ZERO));
         statements.put("oldest age", reports::oldestAge);
         statements.put("search", () -> queues.queues(List.of("job"), List.of("general", "")));

@@ -173,7 +173,7 @@ class UniqueJobStoreTests extends JobStoreFixture {
                 jdbc.sql("""
                         UPDATE forge_jobs SET status = ?, finished_at = now() - interval '2 days', retention = ?::interval
                         """).params(status, retention).update();
-                assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), "", 10))
+                assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofDays(1), Duration.ofDays(1), ""), 10))
                         .isOne();
                 assertThat(enqueue(Duration.ofDays(9)).equals(first)).as(status).isEqualTo(status.equals("completed"));
             }
@@ -186,7 +186,7 @@ class UniqueJobStoreTests extends JobStoreFixture {
         jdbc.sql("UPDATE forge_jobs SET status = 'failed', finished_at = now() - interval '2 days'")
                 .update();
         UUID second = enqueue();
-        assertThat(keeping.purge(Duration.ofDays(1), Duration.ofDays(1), "", 10))
+        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofDays(1), Duration.ofDays(1), ""), 10))
                 .isOne();
         assertThat(windows()).containsExactly(second);
     }

@@ -754,8 +754,8 @@ class WorkflowStoreTests {
         long read = TableReads.during(
                 database,
                 "forge_workflow_",
-                source -> deleted.add(
-                        new WorkflowKeeping(schema, source).purge(Duration.ofDays(1), Duration.ofDays(7), 1_000)));
+                source -> deleted.add(new WorkflowKeeping(schema, source)
+                        .purge(new WorkflowKeeping.Expiry(Duration.ofDays(1), Duration.ofDays(7)), 1_000)));
         assertThat(deleted).containsExactly(500);
         assertThat(count("forge_workflow_steps")).isEqualTo(40_000);
         // Per run two index entries, two steps and the search for its parent.

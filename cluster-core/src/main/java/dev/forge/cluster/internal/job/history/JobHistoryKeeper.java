@@ -14,6 +14,7 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
+import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.leader.Leadership;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -145,8 +146,9 @@ public final class JobHistoryKeeper implements NodeComponent {
         if (fenced(self, term, () -> store.sample(samples)) == 0) {
             return;
         }
-        repeat(self, term, ROLLED_UP, () -> store.rollUp(ROLLED_UP));
-        repeat(self, term, PURGED, () -> store.purge(retention, PURGED));
+        Loop.each(
+                () -> repeat(self, term, ROLLED_UP, () -> store.rollUp(ROLLED_UP)),
+                () -> repeat(self, term, PURGED, () -> store.purge(retention, PURGED)));
     }
 
     private void repeat(UUID self, long term, int full, IntSupplier change) {

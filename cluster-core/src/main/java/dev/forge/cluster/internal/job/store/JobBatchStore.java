@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.store;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.runtime.UndeletableStore;
 import java.sql.Types;
 import java.time.Duration;
 import java.util.Collection;
@@ -386,15 +387,29 @@ public final class JobBatchStore {
      * one.
      */
     public int purge(Duration retention, int limit) {
-        List<UUID> old = client.sql(schema.sql("""
+        return purge(retention, expired(retention, limit));
+    }
+
+    /** Finds the batch {@code u.row_id} if it has ended. */
+    public static final String ENDED_BATCH =
+            "SELECT FROM ~.forge_job_batches b WHERE b.id = u.row_id AND b.ended_at IS NOT NULL";
+
+    /** Returns the batches that {@link #purge(Duration, int)} would delete. */
+    public List<UUID> expired(Duration retention, int limit) {
+        return client.sql(
+                        schema.sql("""
                 SELECT b.id FROM ~.forge_job_batches b
-                WHERE b.ended_at < now() - :retention * interval '1 millisecond' AND %s
+                WHERE b.ended_at < now() - :retention * interval '1 millisecond' AND %s AND %s
                 ORDER BY b.ended_at LIMIT (SELECT :limit)
-                """.formatted(PURGEABLE)))
+                """.formatted(PURGEABLE, UndeletableStore.notSetAside("forge_job_batches", "b.id"))))
                 .param("retention", retention.toMillis())
                 .param("limit", limit)
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
+    }
+
+    /** Deletes those of these ended batches that may be deleted. */
+    public int purge(Duration retention, List<UUID> old) {
         if (old.isEmpty()) {
             return 0;
         }

@@ -50,8 +50,9 @@ public final class JobBulkStore {
     public record Batch(
             List<UUID> ids, JobFilter filter, List<String> reserved, IntConsumer changed, IntConsumer committed) {
 
-        private Batch of(UUID id) {
-            return new Batch(List.of(id), filter, reserved, changed, committed);
+        /** Returns a part of this batch. */
+        public Batch of(List<UUID> part) {
+            return new Batch(part, filter, reserved, changed, committed);
         }
     }
 
@@ -140,7 +141,7 @@ public final class JobBulkStore {
                     return restarted[0];
                 },
                 restarted -> restarted);
-        keyed.forEach(id -> retryKeyed(batch.of(id)));
+        keyed.forEach(id -> retryKeyed(batch.of(List.of(id))));
     }
 
     private void retryKeyed(Batch batch) {

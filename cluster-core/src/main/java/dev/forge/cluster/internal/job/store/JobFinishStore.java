@@ -90,8 +90,25 @@ public final class JobFinishStore {
             return text == null ? 0 : text.length();
         }
 
-        boolean isDeletion() {
+        /** Returns whether the row of the job is deleted at once. */
+        public boolean isDeletion() {
             return status == JobStatus.COMPLETED && retention != null && retention.isZero();
+        }
+
+        /** Returns the same end of a job whose row is left to the clean-up. */
+        public Finish leftToCleanUp() {
+            return new Finish(
+                    key,
+                    status,
+                    result,
+                    error,
+                    delayMillis,
+                    attemptsGivenBack,
+                    checkpoint,
+                    progress,
+                    Duration.ofMillis(1),
+                    ranMillis,
+                    timedOut);
         }
     }
 

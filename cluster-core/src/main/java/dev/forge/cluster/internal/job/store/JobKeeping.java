@@ -4,14 +4,20 @@ package dev.forge.cluster.internal.job.store;
 
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.internal.runtime.UndeletableStore;
 import dev.forge.cluster.job.JobStatus;
 import java.sql.Statement;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.UUID;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.ConnectionCallback;
@@ -172,26 +178,53 @@ public final class JobKeeping {
         }
     }
 
+    /** Finds the job {@code u.row_id} if it has finished. */
+    public static final String FINISHED_JOB =
+            "SELECT FROM ~.forge_jobs j WHERE j.id = u.row_id AND j.status NOT IN " + JobRows.ACTIVE;
+
     /**
-     * Deletes finished jobs whose retention has passed, up to the limit, and reads no others.
+     * Which finished jobs are deleted.
      *
+     * @param completed how long completed and cancelled jobs are kept that have no retention of their own
+     * @param failed the same for failed and abandoned ones
      * @param awaited an SQL condition on jobs {@code j} that must stay; empty: none
      */
-    public int purge(Duration completed, Duration failed, String awaited, int limit) {
-        int deleted = 0;
-        for (Kind kind : Kind.values()) {
-            deleted += switch (kind) {
-                case COMPLETED, CANCELLED -> purge(kind, completed, awaited, limit - deleted);
-                case FAILED, ABANDONED -> purge(kind, failed, awaited, limit - deleted);
-                case RETAINED -> delete(kind, "now() AT TIME ZONE 'UTC'", Duration.ZERO, awaited, limit - deleted);
+    public record Expiry(Duration completed, Duration failed, String awaited) {
+
+        private Duration age(Kind kind) {
+            return switch (kind) {
+                case COMPLETED, CANCELLED -> completed;
+                case FAILED, ABANDONED -> failed;
+                case RETAINED -> Duration.ZERO;
             };
         }
-        return deleted;
+
+        /** Returns the SQL condition that a job {@code j} of a kind may be deleted, with the parameter {@code :<kind>}. */
+        private String condition(Kind kind) {
+            // Not clock_timestamp(): an index cannot be searched for a value that changes during the search.
+            return "%1$s AND %2$s < %3$s - :%4$s * interval '1 millisecond' AND NOT (%5$s)"
+                    .formatted(
+                            kind.condition,
+                            kind.age,
+                            kind == Kind.RETAINED ? "now() AT TIME ZONE 'UTC'" : "now()",
+                            EnumText.underscored(kind),
+                            (awaited.isEmpty() ? "false" : awaited)
+                                    + (kind == Kind.COMPLETED ? "" : " OR " + JobDependencyStore.FAILED_FOR_OTHERS));
+        }
     }
 
-    private int purge(Kind kind, Duration retention, String awaited, int limit) {
-        date(kind, limit);
-        return delete(kind, "now()", retention, awaited, limit);
+    /** Deletes finished jobs whose retention has passed, up to the limit, and reads no others. */
+    public int purge(Expiry expiry, int limit) {
+        int deleted = 0;
+        for (Kind kind : Kind.values()) {
+            if (deleted < limit) {
+                if (kind != Kind.RETAINED) {
+                    date(kind, limit - deleted);
+                }
+                deleted += delete(kind, expiry, limit - deleted);
+            }
+        }
+        return deleted;
     }
 
     /** Sets the time of jobs that were ended by hand without a time: their retention begins now. */
@@ -206,33 +239,62 @@ public final class JobKeeping {
                 """.formatted(kind.condition))).param(limit).update();
     }
 
-    private int delete(Kind kind, String now, Duration age, String awaited, int limit) {
-        // Not clock_timestamp(): an index cannot be searched for a value that changes during the search.
-        String delete = """
-                DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(
-                    SELECT id FROM ~.forge_jobs j
-                    WHERE %1$s AND %2$s < %3$s - ? * interval '1 millisecond'
-                      AND NOT (%4$s)
-                    ORDER BY %2$s LIMIT (SELECT ?) FOR UPDATE SKIP LOCKED))
-                """.formatted(
-                        kind.condition,
-                        kind.age,
-                        now,
-                        (awaited.isEmpty() ? "false" : awaited)
-                                + (kind == Kind.COMPLETED ? "" : " OR " + JobDependencyStore.FAILED_FOR_OTHERS));
-        if (kind == Kind.COMPLETED) {
-            return client.sql(schema.sql(delete)).params(age.toMillis(), limit).update();
-        }
+    private int delete(Kind kind, Expiry expiry, int limit) {
+        String delete = "DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(%s FOR UPDATE SKIP LOCKED))"
+                .formatted(expired(kind, expiry));
         // The window of a job that failed has ended, but without the row of the job nobody could see that. And a batch
         // does not
         // succeed because its failed jobs are forgotten.
-        return client.sql(schema.sql("""
+        JdbcClient.StatementSpec statement = client.sql(schema.sql(kind == Kind.COMPLETED ? delete : deleting(delete)))
+                .param(EnumText.underscored(kind), expiry.age(kind).toMillis())
+                .param("limit", limit);
+        return kind == Kind.COMPLETED
+                ? statement.update()
+                : statement.query(Integer.class).single();
+    }
+
+    private static String expired(Kind kind, Expiry expiry) {
+        return "SELECT id FROM ~.forge_jobs j WHERE %s AND %s ORDER BY %s LIMIT (SELECT :limit)"
+                .formatted(expiry.condition(kind), UndeletableStore.notSetAside("forge_jobs", "j.id"), kind.age);
+    }
+
+    private static String deleting(String delete) {
+        return """
                 WITH deleted AS (%s RETURNING id, name, unique_key, status, batch_id), %s, %s
                 SELECT count(*) FROM deleted
-                """.formatted(delete, UniqueJobStore.ENDING_WINDOWS, JobBatchStore.REMEMBERING)))
-                .params(age.toMillis(), limit)
-                .query(Integer.class)
-                .single();
+                """.formatted(delete, UniqueJobStore.ENDING_WINDOWS, JobBatchStore.REMEMBERING);
+    }
+
+    /** Returns the jobs that {@link #purge(Expiry, int)} would delete. */
+    public List<UUID> expired(Expiry expiry, int limit) {
+        var ids = new ArrayList<UUID>();
+        for (Kind kind : Kind.values()) {
+            if (ids.size() < limit) {
+                ids.addAll(client.sql(schema.sql(expired(kind, expiry)))
+                        .param(EnumText.underscored(kind), expiry.age(kind).toMillis())
+                        .param("limit", limit - ids.size())
+                        .query((row, n) -> row.getObject(1, UUID.class))
+                        .list());
+            }
+        }
+        return ids;
+    }
+
+    /** Deletes those of these finished jobs whose retention has passed. */
+    public int purge(Expiry expiry, Collection<UUID> among) {
+        String expired = Stream.of(Kind.values())
+                .map(kind -> "(" + expiry.condition(kind) + ")")
+                .collect(Collectors.joining(" OR "));
+        JdbcClient.StatementSpec statement =
+                client.sql(schema.sql(deleting("""
+                        DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(
+                            SELECT id FROM ~.forge_jobs j WHERE id = ANY (:among::uuid[]) AND (%s)
+                            ORDER BY id FOR UPDATE SKIP LOCKED))
+                        """.formatted(expired)))).param("among", among.toArray(UUID[]::new));
+        for (Kind kind : Kind.values()) {
+            statement.param(EnumText.underscored(kind), expiry.age(kind).toMillis());
+        }
+        return statement.query(Integer.class).single();
     }
 
     /** Returns the number of dead rows of the table according to the statistics of the server. */

@@ -39,7 +39,10 @@ public final class JobRecoveryStore {
                    OR NOT :grace AND (j.lease_expires_at < clock_timestamp()
                        OR j.status = 'claimed'
                           AND j.claimed_at < clock_timestamp() - :unstarted * interval '1 millisecond'))
+              AND j.id > :after::uuid
             """.formatted(JobRows.HELD);
+
+    private static final UUID FIRST = new UUID(0, 0);
 
     private final Schema schema;
     private final JdbcClient client;
@@ -86,55 +89,63 @@ public final class JobRecoveryStore {
                 row.getString(6));
     }
 
-    /**
-     * Takes its jobs from a dead node, in the caller's transaction. Leaves locked rows, and those beyond ten thousand, to the
-     * sweep.
-     */
-    public List<Recovered> recoverFrom(UUID node, CrashRule crash) {
+    /** Takes jobs from a dead node, in the caller's transaction. Leaves locked rows, and those beyond the limit, to the sweep. */
+    public List<Recovered> recoverFrom(UUID node, CrashRule crash, int limit) {
         return client.sql(schema.sql("""
                 UPDATE ~.forge_jobs j SET %s
                 WHERE id = ANY (ARRAY(
                     SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
-                    ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED))
+                    ORDER BY id LIMIT (SELECT ?::int) FOR UPDATE SKIP LOCKED))
                 RETURNING j.id, j.name, %s, j.recoveries, j.status, %s
                 """.formatted(recovery(crash), silentMillis("j"), ERROR)))
-                .param(node)
+                .params(node, limit)
                 .query((row, n) -> recovered(row, node))
                 .list();
     }
 
-    /** Takes overdue jobs from their nodes; see {@link #sweep(CrashRule, Duration, boolean, Collection)}. */
-    public List<Recovered> sweep(CrashRule rule, Duration claimStartTimeout, boolean grace) {
-        return sweep(rule, claimStartTimeout, grace, null);
+    /**
+     * Jobs that are to be taken from their nodes, in the order of their ids: those of nodes that are dead or gone and, unless {@code
+     * grace} is set, those whose lease has expired or that were claimed too long ago without a start.
+     *
+     * @param claimStartTimeout how long ago is too long
+     * @param after only jobs with larger ids; null: all
+     * @param limit how many of them
+     */
+    public record Overdue(
+            Duration claimStartTimeout,
+            boolean grace,
+            @Nullable UUID after,
+            int limit) {}
+
+    /** Takes overdue jobs from their nodes. One statement locks the rows and decides; leaves out locked rows. */
+    public List<Recovered> sweep(CrashRule rule, Overdue overdue) {
+        return sweep(rule, overdue, null);
     }
 
-    /** Returns the jobs that {@link #sweep} would take now, at most as many as it takes in one call. */
-    public List<UUID> overdue(Duration claimStartTimeout, boolean grace) {
-        return client.sql(schema.sql("SELECT id FROM (%s ORDER BY j.id LIMIT 1000) AS overdue".formatted(OVERDUE)))
-                .param("grace", grace)
-                .param("unstarted", claimStartTimeout.toMillis())
+    /** Returns the jobs that {@link #sweep(CrashRule, Overdue)} would take now, including those whose rows are locked. */
+    public List<UUID> overdue(Overdue overdue) {
+        return overdue(
+                        schema.sql("SELECT id FROM (%s ORDER BY j.id LIMIT (SELECT :limit::int)) AS overdue"
+                                .formatted(OVERDUE)),
+                        overdue)
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
     }
 
     /**
-     * Takes jobs from nodes that are dead or gone and, unless {@code grace} is set, jobs whose lease has expired or that were
-     * claimed too long ago without a start. One statement locks the rows and decides.
+     * Takes overdue jobs from their nodes.
      *
      * @param among only these jobs; null: all jobs
      */
-    public List<Recovered> sweep(
-            CrashRule rule, Duration claimStartTimeout, boolean grace, @Nullable Collection<UUID> among) {
-        return client.sql(schema.sql("""
+    public List<Recovered> sweep(CrashRule rule, Overdue overdue, @Nullable Collection<UUID> among) {
+        return overdue(schema.sql("""
                 WITH overdue AS MATERIALIZED (
                     %s AND (:among::uuid[] IS NULL OR j.id = ANY (:among::uuid[]))
-                    ORDER BY j.id LIMIT 1000 FOR UPDATE SKIP LOCKED)
+                    ORDER BY j.id LIMIT (SELECT :limit::int) FOR UPDATE SKIP LOCKED)
                 UPDATE ~.forge_jobs j SET %s
                 FROM overdue o WHERE j.id = o.id
                 RETURNING j.id, j.name, o.worker_id, %s, j.recoveries, j.status, %s
-                """.formatted(OVERDUE, recovery(rule), silentMillis("o"), ERROR)))
-                .param("grace", grace)
-                .param("unstarted", claimStartTimeout.toMillis())
+                """.formatted(OVERDUE, recovery(rule), silentMillis("o"), ERROR)), overdue)
                 .param("among", among == null ? null : among.toArray(UUID[]::new), Types.ARRAY)
                 .query((row, n) -> new Recovered(
                         row.getObject(1, UUID.class),
@@ -145,6 +156,14 @@ public final class JobRecoveryStore {
                         EnumText.parse(JobStatus.class, row.getString(6)),
                         row.getString(7)))
                 .list();
+    }
+
+    private JdbcClient.StatementSpec overdue(String sql, Overdue overdue) {
+        return client.sql(sql)
+                .param("grace", overdue.grace)
+                .param("unstarted", overdue.claimStartTimeout.toMillis())
+                .param("after", overdue.after == null ? FIRST : overdue.after)
+                .param("limit", overdue.limit);
     }
 
     /**

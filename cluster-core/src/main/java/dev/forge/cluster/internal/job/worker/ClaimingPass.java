@@ -489,7 +489,7 @@ final class ClaimingPass {
         var postponed = new ArrayList<Finish>();
         var taken = new ArrayList<RunningJob>(claimed.size());
         var unread = new ArrayDeque<>(claimed);
-        var ungrouped = new MissingGroups(dependencies, origin.holder.id(), origin.handler, rows);
+        var ungrouped = new MissingGroups(dependencies, origin.holder.id(), origin.handler, rows, node::ended);
         try {
             while (!unread.isEmpty()) {
                 Claimed job = reader.read(unread.element(), origin.holder.id());

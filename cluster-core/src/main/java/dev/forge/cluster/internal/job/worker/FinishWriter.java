@@ -234,6 +234,10 @@ final class FinishWriter {
             return null;
         }
         Finish finish = culprit.finish;
+        if (finish.isDeletion()) {
+            // It has completed, also if a foreign key of the application keeps its row.
+            return writeUnlocked(List.of(new Ended(culprit.running, finish.leftToCleanUp())));
+        }
         // Without anything else that could be rejected.
         var failed = new Finish(
                 finish.key(),

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.job.worker;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.store.ClaimKey;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.runtime.Bisect;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -18,7 +19,6 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.Function;
 import org.slf4j.Logger;
-import org.springframework.dao.DataAccessException;
 
 /**
  * Keeps the claims of this node valid: renews leases, writes starts and progress, and stops handlers whose job another node may
@@ -171,20 +171,14 @@ final class LeaseKeeper {
      * end with it. A row that fails alone is not part of the result.
      */
     private static Set<ClaimKey> isolatingRows(List<ClaimKey> keys, Function<List<ClaimKey>, Set<ClaimKey>> statement) {
-        try {
-            return statement.apply(keys);
-        } catch (DataAccessException e) {
-            if (!StatementFailure.isOfRow(e)) {
-                throw e;
-            }
-            if (keys.size() == 1) {
-                log.debug("Job {}: a statement on its claim failed", keys.get(0).id(), e);
-                return Set.of();
-            }
-            var result = new HashSet<>(isolatingRows(keys.subList(0, keys.size() / 2), statement));
-            result.addAll(isolatingRows(keys.subList(keys.size() / 2, keys.size()), statement));
-            return result;
-        }
+        var result = new HashSet<ClaimKey>();
+        new Bisect<ClaimKey>(
+                        some -> result.addAll(statement.apply(some)),
+                        StatementFailure::isOfRow,
+                        Integer.MAX_VALUE,
+                        (key, failure) -> log.debug("Job {}: a statement on its claim failed", key.id(), failure))
+                .run(keys);
+        return result;
     }
 
     private static Map<ClaimKey, RunningJob> byKey(List<RunningJob> runnings, boolean transactional) {

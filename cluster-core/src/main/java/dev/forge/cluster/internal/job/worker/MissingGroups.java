@@ -15,7 +15,9 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
+import java.util.function.Consumer;
 import org.slf4j.Logger;
 
 /**
@@ -30,14 +32,20 @@ final class MissingGroups {
     private final UUID holder;
     private final JobHandler handler;
     private final RowLog rows;
+    private final Consumer<Claimed> ended;
     private final Map<ClaimKey, String> found = new LinkedHashMap<>();
-    private final List<Finish> failed = new ArrayList<>();
+    private final List<Failed> failed = new ArrayList<>();
 
-    MissingGroups(Worker.Dependencies dependencies, UUID holder, JobHandler handler, RowLog rows) {
+    /** A job whose group cannot be determined. */
+    private record Failed(Claimed job, String error) {}
+
+    /** @param ended called with each job whose end as failed is written */
+    MissingGroups(Worker.Dependencies dependencies, UUID holder, JobHandler handler, RowLog rows, Consumer<Claimed> ended) {
         this.dependencies = dependencies;
         this.holder = holder;
         this.handler = handler;
         this.rows = rows;
+        this.ended = ended;
     }
 
     /** Returns whether a job must not run now, because it has no group but should have one. */
@@ -67,26 +75,47 @@ final class MissingGroups {
     }
 
     private void fail(Claimed job, RuntimeException failure) {
-        String error = ErrorText.storable(String.valueOf(failure.getMessage()));
-        rows.warn(
-                log,
-                "Job %s: failed without a group".formatted(job.name()),
-                "Job {} ({}): failed, {}",
-                job.name(),
-                job.id(),
-                error);
-        failed.add(new Finish(job.key(), JobStatus.FAILED, null, error, 0, 0, null, null, null, null, false));
-        dependencies.monitor().failed(job.id(), job.name(), JobStatus.FAILED, error);
+        failed.add(new Failed(job, ErrorText.storable(String.valueOf(failure.getMessage()))));
     }
 
-    /** Returns the jobs to the queue; returns whether there were any. */
+    /** Returns the jobs to the queue, and writes the ends of those that failed; returns whether there were any to return. */
     boolean giveBack() {
-        if (!failed.isEmpty()) {
-            dependencies.stores().finishes().finishUnlocked(holder, failed);
-        }
-        if (!found.isEmpty()) {
-            dependencies.stores().held().returnWithGroups(holder, found);
+        try {
+            if (!failed.isEmpty()) {
+                writeFailed();
+            }
+        } finally {
+            if (!found.isEmpty()) {
+                dependencies.stores().held().returnWithGroups(holder, found);
+            }
         }
         return !found.isEmpty();
+    }
+
+    /** A job whose row is locked, or whose claim is lost, has not failed: it is claimed again. */
+    private void writeFailed() {
+        Set<ClaimKey> written = dependencies
+                .stores()
+                .finishes()
+                .finishUnlocked(
+                        holder, failed.stream().map(MissingGroups::finish).toList());
+        for (Failed one : failed) {
+            Claimed job = one.job;
+            if (written.contains(job.key())) {
+                rows.warn(
+                        log,
+                        "Job %s: failed without a group".formatted(job.name()),
+                        "Job {} ({}): failed, {}",
+                        job.name(),
+                        job.id(),
+                        one.error);
+                dependencies.monitor().failed(job.id(), job.name(), JobStatus.FAILED, one.error);
+                ended.accept(job);
+            }
+        }
+    }
+
+    private static Finish finish(Failed one) {
+        return new Finish(one.job.key(), JobStatus.FAILED, null, one.error, 0, 0, null, null, null, null, false);
     }
 }

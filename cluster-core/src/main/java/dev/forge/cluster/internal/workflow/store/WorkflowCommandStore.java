@@ -34,9 +34,9 @@ public final class WorkflowCommandStore {
     /**
      * The runs and jobs that were cancelled.
      *
-     * @param jobs that the runs were waiting for
+     * @param heldJobs those of the jobs that the runs were waiting for that nodes held
      */
-    public record Cancelled(List<UUID> runs, List<UUID> jobs) {}
+    public record Cancelled(List<UUID> runs, List<UUID> heldJobs) {}
 
     /**
      * Lets a run and its descendants compensate their completed steps; also a failed run that has any. Cancels the jobs that they
@@ -128,19 +128,23 @@ public final class WorkflowCommandStore {
                 .list();
     }
 
+    /** Returns those that nodes held. */
     private List<UUID> cancelAwaitedJobs(List<UUID> runs) {
-        return client.sql(schema.sql("""
+        var held = new ArrayList<UUID>();
+        client.sql(schema.sql("""
                 UPDATE ~.forge_jobs j
                 SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL,
                     last_error = 'the run that waited for it was cancelled'
                 FROM ~.forge_workflow_steps s
                 WHERE s.run_id = ANY (:runs::uuid[]) AND s.kind = 'job' AND s.status = 'waiting' AND j.id = s.ref
                   AND j.status IN ('pending', 'claimed', 'running')
-                RETURNING j.id
-                """))
-                .param("runs", runs.toArray(UUID[]::new))
-                .query((row, n) -> row.getObject(1, UUID.class))
-                .list();
+                RETURNING j.id, j.worker_id IS NOT NULL
+                """)).param("runs", runs.toArray(UUID[]::new)).query(row -> {
+            if (row.getBoolean(2)) {
+                held.add(row.getObject(1, UUID.class));
+            }
+        });
+        return held;
     }
 
     // Children, which are younger, before their parents: a transaction that ends the job of a child and frees its

@@ -5,8 +5,11 @@ package dev.forge.cluster.internal.workflow.store;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.store.JobRows;
+import dev.forge.cluster.internal.runtime.UndeletableStore;
 import java.sql.Types;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -219,28 +222,81 @@ public final class WorkflowKeeping {
 
     // Retention ---------------------------------------------------------------------------------------------
 
+    /** How long ended runs are kept: completed ones, and the others. */
+    public record Expiry(Duration completed, Duration failed) {}
+
+    /** Finds the run {@code u.row_id} if it has finished. */
+    public static final String FINISHED_RUN =
+            "SELECT FROM ~.forge_workflow_runs r WHERE r.id = u.row_id AND r.status IN " + WorkflowRunStore.FINAL;
+
+    private static final String COMPLETED = "(r.status = 'completed')";
+    private static final String OTHERS = "NOT (r.status = 'completed')";
+
     /** Deletes ended runs whose retention has passed, with their history; not while their parent is in flight. */
-    public int purge(Duration completed, Duration failed, int limit) {
-        int deleted = purge("(r.status = 'completed')", completed, limit);
-        return deleted + purge("NOT (r.status = 'completed')", failed, limit - deleted);
+    public int purge(Expiry expiry, int limit) {
+        int deleted = purge(COMPLETED, expiry.completed, limit);
+        return deleted < limit ? deleted + purge(OTHERS, expiry.failed, limit - deleted) : deleted;
     }
 
     private int purge(String kind, Duration retention, int limit) {
-        return client.sql(schema.sql("""
-                WITH old AS MATERIALIZED (
-                    SELECT r.id FROM ~.forge_workflow_runs r
-                    WHERE r.status IN %1$s AND %2$s
-                      AND r.finished_at < now() - :retention * interval '1 millisecond'
-                      AND NOT EXISTS (SELECT FROM ~.forge_workflow_runs p
-                                      WHERE p.id = r.parent_id AND p.status NOT IN %1$s)
-                    ORDER BY r.finished_at LIMIT (SELECT :limit) FOR UPDATE SKIP LOCKED),
+        return client.sql(schema.sql(deleting(expired(kind) + " FOR UPDATE SKIP LOCKED")))
+                .param("retention", retention.toMillis())
+                .param("limit", limit)
+                .update();
+    }
+
+    /** Returns the runs that {@link #purge(Expiry, int)} would delete. */
+    public List<UUID> expired(Expiry expiry, int limit) {
+        var ids = new ArrayList<>(expired(COMPLETED, expiry.completed, limit));
+        if (ids.size() < limit) {
+            ids.addAll(expired(OTHERS, expiry.failed, limit - ids.size()));
+        }
+        return ids;
+    }
+
+    private List<UUID> expired(String kind, Duration retention, int limit) {
+        return client.sql(schema.sql(expired(kind)))
+                .param("retention", retention.toMillis())
+                .param("limit", limit)
+                .query((row, n) -> row.getObject(1, UUID.class))
+                .list();
+    }
+
+    /** Deletes those of these ended runs whose retention has passed, with their history. */
+    public int purge(Expiry expiry, Collection<UUID> among) {
+        return client.sql(schema.sql(deleting("""
+                        SELECT r.id FROM ~.forge_workflow_runs r
+                        WHERE r.id = ANY (:among::uuid[]) AND %s
+                          AND r.finished_at < now() - CASE WHEN r.status = 'completed' THEN :completed ELSE :failed END
+                                                      * interval '1 millisecond'
+                        ORDER BY r.id FOR UPDATE SKIP LOCKED
+                        """.formatted(PURGEABLE))))
+                .param("among", among.toArray(UUID[]::new))
+                .param("completed", expiry.completed.toMillis())
+                .param("failed", expiry.failed.toMillis())
+                .update();
+    }
+
+    private static final String PURGEABLE = """
+            r.status IN %1$s AND NOT EXISTS (SELECT FROM ~.forge_workflow_runs p
+                                             WHERE p.id = r.parent_id AND p.status NOT IN %1$s)
+            """.formatted(WorkflowRunStore.FINAL);
+
+    private static String expired(String kind) {
+        return """
+                SELECT r.id FROM ~.forge_workflow_runs r
+                WHERE %s AND %s AND r.finished_at < now() - :retention * interval '1 millisecond' AND %s
+                ORDER BY r.finished_at LIMIT (SELECT :limit)
+                """.formatted(kind, PURGEABLE, UndeletableStore.notSetAside("forge_workflow_runs", "r.id"));
+    }
+
+    private static String deleting(String old) {
+        return """
+                WITH old AS MATERIALIZED (%s),
                 -- Arrays: the planner, which expects a tenth of all runs to be old, would join them with all steps.
                 steps AS (DELETE FROM ~.forge_workflow_steps WHERE run_id = ANY (ARRAY(SELECT id FROM old))),
                 signals AS (DELETE FROM ~.forge_workflow_signals WHERE run_id = ANY (ARRAY(SELECT id FROM old)))
                 DELETE FROM ~.forge_workflow_runs WHERE id = ANY (ARRAY(SELECT id FROM old))
-                """.formatted(WorkflowRunStore.FINAL, kind)))
-                .param("retention", retention.toMillis())
-                .param("limit", limit)
-                .update();
+                """.formatted(old);
     }
 }

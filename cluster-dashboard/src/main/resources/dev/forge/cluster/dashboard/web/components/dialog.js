@@ -84,17 +84,19 @@ export function Confirm({ action, onClose, onDone }) {
   }, []);
   const finish = (result) => {
     const text = typeof action.done === 'function' ? action.done(result, values) : action.done;
-    if (text) say(text);
+    if (text) say(result.rejected ? `${text} ${count(result.rejected, 'job', 'jobs')} could not be changed: the database rejects it, see the log.` : text);
     readAgain();
     onDone(result);
   };
   const changeMany = async (body) => {
     let after;
     let changed = 0;
+    let rejected = 0;
     try {
       do {
         const result = await change(action.resource, { ...body, limit: CALL, after });
         changed += result.changed;
+        rejected += result.rejected;
         after = result.next;
         setProgress(changed);
       } while (after && !stopped.current && alive.current);
@@ -103,7 +105,7 @@ export function Confirm({ action, onClose, onDone }) {
       e.message = `${e.message}${before}${UNCERTAIN.includes(e.code) ? ' The change may go on: see the audit page.' : ''}`;
       throw e;
     }
-    finish({ changed, stopped: Boolean(after) });
+    finish({ changed, rejected, stopped: Boolean(after) });
   };
   const confirm = async (event) => {
     event.preventDefault();
