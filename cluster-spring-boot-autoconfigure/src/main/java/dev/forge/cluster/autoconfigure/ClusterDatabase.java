@@ -8,6 +8,7 @@ import com.zaxxer.hikari.HikariPoolMXBean;
 import dev.forge.cluster.ClusterDataSource;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.properties.DirectConnectionProperties;
+import dev.forge.cluster.internal.database.Pooler;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.util.List;
@@ -27,6 +28,7 @@ import org.springframework.jdbc.datasource.DelegatingDataSource;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.annotation.TransactionManagementConfigurer;
 import org.springframework.util.ClassUtils;
+import org.springframework.util.function.SingletonSupplier;
 
 /** The database of the cluster: the application's data source, and connections that bypass its pool. */
 public final class ClusterDatabase {
@@ -40,11 +42,17 @@ public final class ClusterDatabase {
     private final DataSource application;
     private final DataSource direct;
     private final TransactionManagerSelector transactionManagers;
+    private final SingletonSupplier<Pooler> applicationPooler;
 
-    private ClusterDatabase(DataSource application, DataSource direct, TransactionManagerSelector transactionManagers) {
+    private ClusterDatabase(
+            DataSource application,
+            DataSource direct,
+            TransactionManagerSelector transactionManagers,
+            SingletonSupplier<Pooler> applicationPooler) {
         this.application = application;
         this.direct = direct;
         this.transactionManagers = transactionManagers;
+        this.applicationPooler = applicationPooler;
     }
 
     /** @throws ClusterStartupException if there is no data source, or several and none is marked */
@@ -56,7 +64,8 @@ public final class ClusterDatabase {
                 application,
                 new DirectDataSource(source, settings),
                 new TransactionManagerSelector(
-                        source, application, beans.getBeanProvider(TransactionManagementConfigurer.class)));
+                        source, application, beans.getBeanProvider(TransactionManagementConfigurer.class)),
+                SingletonSupplier.of(() -> detectPooler(source)));
     }
 
     /**
@@ -70,6 +79,21 @@ public final class ClusterDatabase {
     /** Returns a data source that opens an unpooled connection each time, with the credentials that are valid then. */
     public DataSource direct() {
         return direct;
+    }
+
+    /** Returns the pooler between the application's own pool and the server. The first call opens two connections. */
+    public Pooler applicationPooler() {
+        return applicationPooler.obtain();
+    }
+
+    private static Pooler detectPooler(DataSource source) {
+        try {
+            return Pooler.detect(new DirectDataSource(source, new DirectConnectionProperties(null, null, null)));
+        } catch (ClusterStartupException e) {
+            // A direct-connection.url is set, because the URL of this data source cannot be read.
+            log.debug("Could not find out whether the application's DataSource uses a pooler", e);
+            return Pooler.NONE;
+        }
     }
 
     /**

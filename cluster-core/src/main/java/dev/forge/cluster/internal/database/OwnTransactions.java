@@ -23,7 +23,7 @@ import org.springframework.transaction.support.TransactionTemplate;
 public final class OwnTransactions extends JdbcTransactionManager {
 
     /** As the first statement of a transaction; it changes nothing else. */
-    static final String READ_COMMITTED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
+    public static final String READ_COMMITTED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
     private static final long serialVersionUID = 1L;
     private static final Logger log = GuardedLogger.of(OwnTransactions.class);
