@@ -4,6 +4,8 @@ package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.database.TransientFailure;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.store.JobClockStore;
+import dev.forge.cluster.internal.job.store.JobClockStore.DatabaseTime;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore.Recovered;
 import dev.forge.cluster.internal.job.store.JobSuccessorStore;
@@ -46,14 +48,13 @@ final class JobSweeper {
     /** The largest number of failed statements in one sweep; the next sweep continues. */
     private static final int MOST_FAILURES = 100;
 
-    /** More than clocks drift, and than a statement takes, between two sweeps. */
-    private static final Duration CLOCK_STEP = Duration.ofSeconds(3);
-
     private final Node node;
     private final WorkerSettings settings;
     private final JobMonitor monitor;
     private final JobSuccessorStore successors;
     private final JobRecoveryStore recoveries;
+    private final JobClockStore clock;
+    private final SetBackClock setBack;
 
     private volatile long graceUntil;
     private volatile long lastSweep;
@@ -61,6 +62,9 @@ final class JobSweeper {
 
     /** How far the database's clock was ahead of this node's monotonic one at the last sweep. */
     private @Nullable Duration clockOffset;
+
+    /** The newest time that the database's clock had shown before it was set back, as far as this node has seen it. */
+    private Instant shown = Instant.EPOCH;
 
     /** The last waiting job that was checked. */
     private @Nullable Place lastSuccessor;
@@ -79,6 +83,9 @@ final class JobSweeper {
         this.monitor = monitor;
         this.successors = successors;
         this.recoveries = recoveries;
+        this.clock =
+                new JobClockStore(node.resources().schema(), node.resources().control());
+        this.setBack = new SetBackClock(clock, node::nanos);
     }
 
     void begin() {
@@ -103,15 +110,24 @@ final class JobSweeper {
         serverStart = started;
         lastSweep = now;
         // Followers observe the clock, too: the next leader has to know of a step before its first term.
-        if (hasClockStepped()) {
+        DatabaseTime time = clock.read();
+        Duration step = step(time.now());
+        if (step.compareTo(JobClockStore.STEP) > 0) {
             log.warn(
                     "The database clock was set forward by more than {} s. Expired job leases are ignored for"
                             + " forge.cluster.sweep.startup-grace.",
-                    CLOCK_STEP.toSeconds());
+                    JobClockStore.STEP.toSeconds());
             extendGrace(now);
+        }
+        Instant before = time.now().minus(step);
+        if (JobClockStore.isBehind(time.now(), before) && before.isAfter(shown)) {
+            shown = before;
         }
         if (!node.elector().isLeader(Leadership.SCHEDULER)) {
             return;
+        }
+        if (setBack.pass(time.now(), time.written().isAfter(shown) ? time.written() : shown)) {
+            onPending.run();
         }
         List<Recovered> recovered = sweepJobs(now - graceUntil < 0);
         report(recovered);
@@ -172,13 +188,12 @@ final class JobSweeper {
         }
     }
 
-    /** Returns whether leases have expired because of a step of the clock, and not because they were not renewed. */
-    private boolean hasClockStepped() {
+    /** Returns by how much the database's clock was set since the last sweep; negative if it was set back. */
+    private Duration step(Instant database) {
         Duration former = clockOffset;
-        Instant database = recoveries.clock();
         Duration offset = Duration.between(Instant.EPOCH, database).minusNanos(node.databaseNanos());
         clockOffset = offset;
-        return former != null && offset.minus(former).compareTo(CLOCK_STEP) > 0;
+        return former == null ? Duration.ZERO : offset.minus(former);
     }
 
     /** Logs and counts jobs that were recovered. */

@@ -10,6 +10,7 @@ import dev.forge.cluster.daemon.Daemons;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.history.JobHistoryReports;
+import dev.forge.cluster.internal.job.store.JobClockStore;
 import dev.forge.cluster.internal.job.store.JobDemandReports;
 import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.node.NodeReports;
@@ -50,7 +51,7 @@ public final class AttentionAutoConfiguration {
                         new JobKeeping(schema, control)),
                 new HandlerAttention(
                         new WorkflowReports(schema, control), new WorkflowKeeping(schema, control), crons, daemons),
-                new NodeAttention(new NodeReports(schema, control)),
+                new NodeAttention(new NodeReports(schema, control), new JobClockStore(schema, control)),
                 new AttentionReports.Settings(AttentionThresholds.DEFAULTS, LIFETIME, runtime.node()::nanos));
     }
 }
