@@ -11,6 +11,9 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.PostgresServer;
 import dev.forge.cluster.test.TestDatabase;
 import java.io.IOException;
+import java.sql.Connection;
+import java.sql.DriverManager;
+import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -147,6 +150,78 @@ class PgBouncerTests {
                         "forge.cluster.leader.strategy (advisory-lock)",
                         "transaction pooler",
                         "forge.cluster.direct-connection.url");
+    }
+
+    private AppProcess count(String isolation, String... properties) {
+        database.jdbc().sql("CREATE TABLE counter AS SELECT 0 AS n").update();
+        AppProcess.Builder builder = AppProcess.of(CounterApplication.class)
+                .database(database)
+                .property("spring.datasource.url", pooler.url(database))
+                .property("forge.cluster.node.name", "counter")
+                .property("spring.flyway.enabled", false)
+                .property("counter.isolation", isolation);
+        for (String property : properties) {
+            String[] pair = property.split("=", 2);
+            builder.property(pair[0], pair[1]);
+        }
+        AppProcess process = builder.start();
+        processes.add(process);
+        return process;
+    }
+
+    @Test
+    void handler_that_declares_an_isolation_level_behind_a_pooler_fails_the_start() {
+        // Only the dedicated connections bypass the pooler.
+        AppProcess refused = count("declared", "forge.cluster.direct-connection.url=" + database.url());
+        assertThat(refused.awaitExit(START)).isNotZero();
+        assertThat(refused.log())
+                .contains(
+                        "@Transactional(isolation = SERIALIZABLE) on ",
+                        "transaction pooler",
+                        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE");
+    }
+
+    @Test
+    void levels_that_other_clients_leave_in_the_sessions_of_a_pooler_disturb_no_job() throws Exception {
+        AppProcess node = count("statement").awaitReady(START);
+        leaveLevel();
+        for (int i = 0; i < 60; i++) {
+            database.jdbc().sql("SELECT forge_enqueue('count')").query().listOfRows();
+        }
+        await().until(() -> database.jdbc()
+                        .sql("SELECT count(*) FROM forge_jobs WHERE status = 'completed'")
+                        .query(Integer.class)
+                        .single()
+                == 60);
+        assertThat(database.jdbc()
+                        .sql("SELECT n FROM counter")
+                        .query(Integer.class)
+                        .single())
+                .isEqualTo(60);
+        assertThat(node.log()).doesNotContain("could not serialize access", "needs the isolation level");
+    }
+
+    /** Leaves SERIALIZABLE in most sessions of the pooler. */
+    private void leaveLevel() throws SQLException {
+        var connections = new ArrayList<Connection>();
+        try {
+            for (int i = 0; i < 15; i++) {
+                Connection connection = DriverManager.getConnection(pooler.url(database), "any", "");
+                connections.add(connection);
+                connection.setAutoCommit(false);
+                connection.createStatement().execute("SELECT 1");
+            }
+            for (Connection connection : connections) {
+                connection
+                        .createStatement()
+                        .execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE");
+                connection.commit();
+            }
+        } finally {
+            for (Connection connection : connections) {
+                connection.close();
+            }
+        }
     }
 
     private void failOverPast(int rounds) {

@@ -10,6 +10,9 @@ import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.ForeignTransactions;
 import dev.forge.cluster.autoconfigure.properties.DirectConnectionProperties;
 import dev.forge.cluster.internal.database.ApplicationDataSource;
+import dev.forge.cluster.internal.database.Pooler;
+import java.sql.Connection;
+import java.sql.SQLException;
 import java.util.List;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
@@ -27,6 +30,7 @@ import org.springframework.core.annotation.AnnotationUtils;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.annotation.TransactionManagementConfigurer;
 import org.springframework.util.ClassUtils;
+import org.springframework.util.function.SingletonSupplier;
 
 /** The database of the cluster: the application's data source, and connections that bypass its pool. */
 public final class ClusterDatabase {
@@ -41,16 +45,19 @@ public final class ClusterDatabase {
     private final DataSource direct;
     private final TransactionManagerSelector transactionManagers;
     private final String poolSetting;
+    private final SingletonSupplier<Pooler> applicationPooler;
 
     private ClusterDatabase(
             DataSource application,
             DataSource direct,
             TransactionManagerSelector transactionManagers,
-            String poolSetting) {
+            String poolSetting,
+            SingletonSupplier<Pooler> applicationPooler) {
         this.application = application;
         this.direct = direct;
         this.transactionManagers = transactionManagers;
         this.poolSetting = poolSetting;
+        this.applicationPooler = applicationPooler;
     }
 
     /** @throws ClusterStartupException if there is no data source, or several and none is marked */
@@ -66,7 +73,8 @@ public final class ClusterDatabase {
                 new DirectDataSource(source, settings),
                 new TransactionManagerSelector(
                         source, application, beans.getBeanProvider(TransactionManagementConfigurer.class)),
-                poolSetting(beans, bean));
+                poolSetting(beans, bean),
+                SingletonSupplier.of(() -> detectPooler(source)));
     }
 
     /** Returns what sets the size of a HikariCP pool: the key that is bound to its bean, or the property of the bean. */
@@ -94,6 +102,21 @@ public final class ClusterDatabase {
     /** Returns a data source that opens an unpooled connection each time, with the credentials that are valid then. */
     public DataSource direct() {
         return direct;
+    }
+
+    /** Returns the pooler between the application's own pool and the server. The first call opens two connections. */
+    public Pooler applicationPooler() {
+        return applicationPooler.obtain();
+    }
+
+    private static Pooler detectPooler(DataSource source) {
+        try {
+            return Pooler.detect(new DirectDataSource(source, new DirectConnectionProperties(null, null, null)));
+        } catch (ClusterStartupException e) {
+            // A direct-connection.url is set, because the URL of this data source cannot be read.
+            log.debug("Could not find out whether the application's DataSource uses a pooler", e);
+            return Pooler.NONE;
+        }
     }
 
     /**

@@ -143,4 +143,24 @@ class CronLedgerTests extends AbstractCronTests {
                         .isEqualTo(100));
         assertThat(read).isLessThan(1_000);
     }
+
+    /** The statements of the guide. */
+    @Test
+    void slots_that_were_decided_before_the_clock_was_set_back_run_again_after_the_statements_of_the_guide() {
+        work.on(cron("tick", SECONDLY).overlapping(), this::recordRun);
+        startLeader(work);
+        await().until(() -> !runs.isEmpty());
+        jdbc.sql("UPDATE forge_crons SET next_fire_at = next_fire_at + interval '1 hour' WHERE name = 'tick'")
+                .update();
+        jdbc.sql("""
+                INSERT INTO forge_cron_runs (cron, slot, outcome)
+                SELECT 'tick', date_trunc('second', now()) + s * interval '1 second', 'ran' FROM generate_series(1, 3600) AS s
+                ON CONFLICT DO NOTHING
+                """).update();
+        jdbc.sql("DELETE FROM forge_cron_runs WHERE slot > now()").update();
+        jdbc.sql("UPDATE forge_crons SET next_fire_at = NULL WHERE next_fire_at > now()")
+                .update();
+        int before = runs.size();
+        await().until(() -> runs.size() > before + 2);
+    }
 }

@@ -94,7 +94,7 @@ class IsolationTests {
     }
 
     @ParameterizedTest
-    @EnumSource(names = "TRANSACTION", mode = EnumSource.Mode.EXCLUDE)
+    @EnumSource
     void control_connection_is_read_committed(Pooler pooler) throws SQLException {
         try (var control = new ControlConnections(database.newSessions(), pooler, 1, Duration.ofSeconds(2))) {
             assertThat(JdbcClient.create(control)

@@ -34,6 +34,8 @@ import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.postgresql.PGConnection;
 import org.postgresql.ds.PGSimpleDataSource;
 import org.springframework.core.io.ClassPathResource;
@@ -313,6 +315,58 @@ class SchemaTests {
                 }
             }
         });
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void timeouts_of_the_role_do_not_end_a_migration(Pooler pooler) throws Exception {
+        onEmptyDatabase(database -> {
+            DataSource hasty = role(database, "CREATE SCHEMA own AUTHORIZATION %s");
+            // Flyway's connection is idle in a transaction for longer than that while a script runs.
+            set(database, "idle_in_transaction_session_timeout", "100ms");
+            set(database, "statement_timeout", "1s");
+            Migrator.migrate(hasty, pooler, "own", Duration.ofMinutes(1), slowScript());
+            assertThat(tables(database, "own")).contains("slow");
+            dropRole(database);
+        });
+    }
+
+    @Test
+    void first_start_with_a_role_of_short_timeouts_succeeds() throws Exception {
+        onEmptyDatabase(database -> {
+            DataSource hasty = role(database, "CREATE SCHEMA own AUTHORIZATION %s");
+            set(database, "idle_in_transaction_session_timeout", "50ms");
+            set(database, "idle_session_timeout", "500ms");
+            set(database, "default_transaction_isolation", "serializable");
+            assertThat(Schema.open(hasty, SchemaMode.MIGRATE, "own").version()).isEqualTo(Schema.VERSION);
+            dropRole(database);
+        });
+    }
+
+    @Test
+    void error_of_a_migration_that_may_not_write_names_the_setting() throws Exception {
+        onEmptyDatabase(database -> {
+            DataSource reader = role(database, "CREATE SCHEMA own AUTHORIZATION %s");
+            set(database, "default_transaction_read_only", "on");
+            assertThatExceptionOfType(ClusterStartupException.class)
+                    .isThrownBy(() -> Schema.open(reader, SchemaMode.MIGRATE, "own"))
+                    .satisfies(e -> assertThat(e.action()).contains("default_transaction_read_only"));
+            dropRole(database);
+        });
+    }
+
+    /** Changes a setting of the role {@link #role}. */
+    private static void set(TestDatabase database, String setting, String value) {
+        database.jdbc()
+                .sql("ALTER ROLE %s SET %s = '%s'".formatted(roleName(database), setting, value))
+                .update();
+    }
+
+    /** Returns a script that takes longer than any timeout of these tests. */
+    private Migrator.Scripts slowScript() throws IOException {
+        Files.writeString(
+                directory.resolve("V1__slow.sql"), "CREATE TABLE slow (id int); SELECT pg_catalog.pg_sleep(1.2);");
+        return new Migrator.Scripts(1, List.of("filesystem:" + directory));
     }
 
     @Test

@@ -6,6 +6,8 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.internal.database.OwnTransactions;
+import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobContext;
@@ -317,6 +319,62 @@ class JobTransactionTests extends JobFixture {
                 .until(() -> statuses().equals(List.of("completed 1", "pending 4", "running 2")));
         go.countDown();
         ids.forEach(id -> assertThat(member.ended(id).attempts()).isOne());
+    }
+
+    /** As behind a pooler: the level was set on one session, and the transaction runs in another. */
+    private JobHandler.Transaction losingItsLevel(int isolation) {
+        return new JobHandler.Transaction(
+                new OwnTransactions(database.dataSource()),
+                work.transaction(isolation).definition());
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {TransactionDefinition.ISOLATION_REPEATABLE_READ, TransactionDefinition.ISOLATION_SERIALIZABLE})
+    void handler_whose_transaction_lost_its_isolation_level_does_not_commit(int isolation) {
+        work.on(job("job").attempts(1).in(losingItsLevel(isolation)), (payload, context) -> {
+            effect(context);
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        UUID id = member.jobs().enqueueNamed("job", null).id();
+        JobInfo job = member.ended(id);
+        assertThat(job.status()).isEqualTo(JobStatus.FAILED);
+        assertThat(job.lastError()).contains("READ COMMITTED, not", "pooler");
+        assertThat(effects(id)).isEmpty();
+    }
+
+    @Test
+    void bulk_handler_whose_transaction_lost_its_isolation_level_does_not_commit() {
+        work.onMany(
+                job("job").attempts(1).in(losingItsLevel(TransactionDefinition.ISOLATION_SERIALIZABLE)),
+                10,
+                Duration.ofMillis(100),
+                (payloads, contexts) -> {
+                    contexts.forEach(this::effect);
+                    return null;
+                });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        IntStream.range(0, 10).forEach(i -> member.jobs().enqueueNamed("job", null));
+        await().until(() -> statuses().equals(List.of("failed 10")));
+        assertThat(jdbc.sql("SELECT count(*) FROM effects").query(Integer.class).single())
+                .isZero();
+    }
+
+    @Test
+    void handler_may_set_its_isolation_level_with_its_first_statement() {
+        work.on(job("job").in(work.transaction()), (payload, context) -> {
+            jdbc.sql("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE").update();
+            effect(context);
+            return jdbc.sql("SHOW transaction_isolation").query(String.class).single();
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        for (int i = 0; i < 2; i++) {
+            UUID id = member.jobs().enqueueNamed("job", null).id();
+            JobInfo job = member.ended(id);
+            assertThat(job.result()).isEqualTo("\"serializable\"");
+            assertThat(job.attempts()).isOne();
+            assertThat(effects(id)).hasSize(1);
+        }
     }
 
     @Test

@@ -15,12 +15,13 @@ import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
+import javax.sql.DataSource;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 
-/** A server whose clock is set forward: the search path of the nodes has a replacement of clock_timestamp(). */
+/** A server whose clock is set forward or back: the search path of the nodes has a replacement of clock_timestamp(). */
 @ClusterPostgres
 class ClockStepTests {
 
@@ -46,19 +47,26 @@ class ClockStepTests {
                 .single();
     }
 
-    @Test
-    void step_of_the_clock_takes_no_job_from_a_live_node() {
+    /** Returns connections whose clock is ahead of that of the server. */
+    private DataSource stepping(String ahead) {
+        jdbc.sql("DROP SCHEMA IF EXISTS stepping CASCADE").update();
         jdbc.sql("CREATE SCHEMA stepping").update();
-        jdbc.sql("CREATE TABLE stepping.step AS SELECT interval '0' AS ahead").update();
+        jdbc.sql("CREATE TABLE stepping.step AS SELECT interval '%s' AS ahead".formatted(ahead))
+                .update();
         jdbc.sql("""
                 CREATE FUNCTION stepping.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE
                 AS 'SELECT pg_catalog.clock_timestamp() + ahead FROM stepping.step'
                 """).update();
-        var direct = new DriverManagerDataSource(
+        return new DriverManagerDataSource(
                 database.url() + (database.url().contains("?") ? "&" : "?")
                         + "currentSchema=stepping,pg_catalog,public",
                 database.username(),
                 database.password());
+    }
+
+    @Test
+    void step_of_the_clock_takes_no_job_from_a_live_node() {
+        DataSource direct = stepping("0");
         var release = new CountDownLatch(1);
         var work = new TestJobs(database.dataSource())
                 .on(
@@ -92,5 +100,26 @@ class ClockStepTests {
         await().during(Duration.ofSeconds(7)).until(() -> job("long").equals("running 0"));
         release.countDown();
         assertThat(one.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
+    }
+
+    @Test
+    void step_back_that_only_this_node_has_seen_holds_up_no_due_job() {
+        DataSource direct = stepping("10 minutes");
+        var work = new TestJobs(database.dataSource()).on("job", context -> {});
+        work.sweep = Duration.ofMillis(100);
+        Member one = cluster.start("one", direct, work, UnaryOperator.identity());
+        // The sweeper has seen the clock when it has taken a job from a node that does not exist.
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, status, worker_id, claim_epoch, claimed_at, lease_expires_at)
+                VALUES (gen_random_uuid(), 'lost', 'running', gen_random_uuid(), 1, now(), now())
+                """).update();
+        await().until(() -> job("lost").equals("pending 1"));
+        UUID due = UUID.randomUUID();
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, created_at, scheduled_at)
+                VALUES (?, 'job', now() + interval '9 minutes', now() + interval '9 minutes')
+                """).param(due).update();
+        jdbc.sql("UPDATE stepping.step SET ahead = interval '0'").update();
+        assertThat(one.ended(due).status()).isEqualTo(JobStatus.COMPLETED);
     }
 }

@@ -3,6 +3,8 @@
 package dev.forge.cluster.internal.database;
 
 import dev.forge.cluster.internal.log.GuardedLogger;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
@@ -63,6 +65,13 @@ final class DedicatedConnection {
                 pg_catalog.set_config('default_transaction_isolation', 'read committed', false)
             """;
 
+    /** PostgreSQL 17 and later have a transaction_timeout. */
+    private static final String NO_TIMEOUTS = """
+            SELECT pg_catalog.set_config(name, '0', %s) FROM pg_catalog.pg_settings
+            WHERE name IN ('statement_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout',
+                           'idle_session_timeout')
+            """;
+
     private DedicatedConnection() {}
 
     static Connection open(DataSource direct, Pooler pooler, Duration readTimeout) throws SQLException {
@@ -84,19 +93,21 @@ final class DedicatedConnection {
         }
     }
 
-    /** Returns connections with safe defaults and without timeouts for transactions, for migrations. */
-    static DataSource withSafeDefaults(DataSource direct) {
-        if (Pooler.detect(direct) == Pooler.TRANSACTION) {
-            // Settings would stay in the session for the next client of the pooler.
-            return direct;
-        }
+    /**
+     * Returns connections with safe defaults and without the timeouts that a role or a database may set, for migrations: Flyway
+     * holds its lock in a transaction that is idle while the scripts run.
+     */
+    static DataSource forMigration(DataSource direct, Pooler pooler) {
         return new DelegatingDataSource(direct) {
             @Override
             public Connection getConnection() throws SQLException {
                 Connection connection = direct.getConnection();
                 try {
+                    if (pooler == Pooler.TRANSACTION) {
+                        return withoutTimeoutsPerTransaction(connection);
+                    }
                     setSafeDefaults(connection);
-                    disableTransactionTimeout(connection);
+                    execute(connection, NO_TIMEOUTS.formatted(false));
                     return connection;
                 } catch (SQLException e) {
                     connection.close();
@@ -106,24 +117,38 @@ final class DedicatedConnection {
         };
     }
 
-    private static void setSafeDefaults(Connection connection) throws SQLException {
-        try (Statement statement = connection.createStatement()) {
-            statement.execute(SAFE_DEFAULTS);
-        }
+    /** Changes the settings of each transaction only: those of the session would reach the next client of the pooler. */
+    private static Connection withoutTimeoutsPerTransaction(Connection connection) {
+        return (Connection) Proxy.newProxyInstance(
+                DedicatedConnection.class.getClassLoader(),
+                new Class<?>[] {Connection.class},
+                (proxy, method, arguments) -> {
+                    try {
+                        Object result = method.invoke(connection, arguments);
+                        if (method.getName().equals("setAutoCommit") && !connection.getAutoCommit()) {
+                            // In one round trip, because a short timeout could end the transaction between two.
+                            execute(connection, OwnTransactions.READ_COMMITTED + ";" + NO_TIMEOUTS.formatted(true));
+                        }
+                        return result;
+                    } catch (InvocationTargetException e) {
+                        throw e.getTargetException();
+                    }
+                });
     }
 
-    /** Flyway holds its own lock in a transaction that lasts as long as all scripts together. */
-    private static void disableTransactionTimeout(Connection connection) throws SQLException {
+    private static void setSafeDefaults(Connection connection) throws SQLException {
+        execute(connection, SAFE_DEFAULTS);
+    }
+
+    private static void execute(Connection connection, String sql) throws SQLException {
         try (Statement statement = connection.createStatement()) {
-            statement.execute("""
-                    SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'
-                    """);
+            statement.execute(sql);
         }
     }
 
     private static void detectCuts(Connection connection) throws SQLException {
-        try (Statement statement = connection.createStatement()) {
-            statement.execute(CUT_DETECTION);
+        try {
+            execute(connection, CUT_DETECTION);
         } catch (SQLException e) {
             log.debug("Server rejected the settings that detect cut connections", e);
             if (connection.isClosed()) {

@@ -16,8 +16,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The connection that a caller of {@link ControlConnections} gets: closing it returns the physical one. Its statements tell when
- * the session is read-only, count as {@linkplain DatabaseAnswers answers} if they succeed, and end in time behind a transaction
- * pooler.
+ * the session is read-only, count as {@linkplain DatabaseAnswers answers} if they succeed, and behind a transaction pooler are READ
+ * COMMITTED and end in time.
  */
 final class LentConnection {
 
@@ -52,7 +52,7 @@ final class LentConnection {
                         }
                         Object result = invoke(physical.connection(), method, arguments);
                         yield result instanceof Statement statement
-                                ? watched(limited(statement, pooler), method.getReturnType(), physical)
+                                ? watched(limited(statement, pooler), pooler, method.getReturnType(), physical)
                                 : result;
                     }
                 });
@@ -66,7 +66,7 @@ final class LentConnection {
     }
 
     /** Returns the statement as a proxy that records answers, and failures of a read-only session. */
-    private static Object watched(Statement statement, Class<?> type, PhysicalConnection physical) {
+    private static Object watched(Statement statement, Pooler pooler, Class<?> type, PhysicalConnection physical) {
         Class<?> shown = type == CallableStatement.class || type == PreparedStatement.class ? type : Statement.class;
         return Proxy.newProxyInstance(
                 LentConnection.class.getClassLoader(),
@@ -76,10 +76,13 @@ final class LentConnection {
                     case "hashCode" -> System.identityHashCode(proxy);
                     default -> {
                         try {
-                            Object result = invoke(statement, method, arguments);
-                            if (method.getName().startsWith("execute")) {
-                                DatabaseAnswers.received();
+                            if (!method.getName().startsWith("execute")) {
+                                yield invoke(statement, method, arguments);
                             }
+                            Object result = pooler == Pooler.TRANSACTION
+                                    ? readCommitted(physical.connection(), () -> invoke(statement, method, arguments))
+                                    : invoke(statement, method, arguments);
+                            DatabaseAnswers.received();
                             yield result;
                         } catch (SQLException e) {
                             if (ServerFailure.isReadOnly(e)) {
@@ -89,6 +92,38 @@ final class LentConnection {
                         }
                     }
                 });
+    }
+
+    private interface Execution {
+        @Nullable
+        Object run() throws Throwable;
+    }
+
+    /**
+     * Executes a statement in a READ COMMITTED transaction. Another client of the pooler may have changed the default of the
+     * session: drivers set the level on the session, and the pooler lends it to the next client.
+     */
+    private static @Nullable Object readCommitted(Connection connection, Execution execution) throws Throwable {
+        if (!connection.getAutoCommit()) {
+            return execution.run();
+        }
+        connection.setAutoCommit(false);
+        try {
+            try (Statement first = connection.createStatement()) {
+                first.execute(OwnTransactions.READ_COMMITTED);
+            }
+            Object result = execution.run();
+            connection.commit();
+            connection.setAutoCommit(true);
+            return result;
+        } catch (Throwable e) {
+            if (!connection.isClosed()) {
+                // Otherwise the next line would commit.
+                connection.rollback();
+                connection.setAutoCommit(true);
+            }
+            throw e;
+        }
     }
 
     private static @Nullable Object invoke(Object target, Method method, Object[] arguments) throws Throwable {

@@ -30,10 +30,6 @@ final class MigrationLockWait implements AutoCloseable {
             FROM pg_catalog.pg_stat_activity b WHERE b.pid = ANY (pg_catalog.pg_blocking_pids(?))
             """;
 
-    /** PostgreSQL 17 and later have a transaction_timeout, which a role or a database may set. */
-    static final String DISABLE_TRANSACTION_TIMEOUT =
-            "SELECT pg_catalog.set_config(name, '0', true) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'";
-
     private final DataSource direct;
     private final Duration timeout;
     private final SimpleAsyncTaskExecutor threads = new SimpleAsyncTaskExecutor("forge-cluster-migration-");
@@ -57,12 +53,10 @@ final class MigrationLockWait implements AutoCloseable {
 
     /** Bounds the wait in the running transaction of a connection, and watches its session from now on. */
     void bound(Connection migration) throws SQLException {
-        try (Statement statement = migration.createStatement()) {
-            statement.execute(DISABLE_TRANSACTION_TIMEOUT);
-            try (ResultSet row = statement.executeQuery(bound())) {
-                row.next();
-                migrating = row.getInt(1);
-            }
+        try (Statement statement = migration.createStatement();
+                ResultSet row = statement.executeQuery(bound())) {
+            row.next();
+            migrating = row.getInt(1);
         }
         if (watching == null) {
             watching = threads.submit(this::watch);

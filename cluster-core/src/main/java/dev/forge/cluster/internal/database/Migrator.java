@@ -72,9 +72,13 @@ final class Migrator {
         migrate(direct, schema, PATIENCE, Scripts.OWN);
     }
 
-    static void migrate(DataSource unsafe, String schema, Duration patience, Scripts scripts) {
+    static void migrate(DataSource direct, String schema, Duration patience, Scripts scripts) {
+        migrate(direct, Pooler.detect(direct), schema, patience, scripts);
+    }
+
+    static void migrate(DataSource unsafe, Pooler pooler, String schema, Duration patience, Scripts scripts) {
         // Flyway's own statements would call foreign operators that fit better than the built-in ones.
-        DataSource direct = DedicatedConnection.withSafeDefaults(unsafe);
+        DataSource direct = DedicatedConnection.forMigration(unsafe, pooler);
         // Flyway's own lock does not cover its baseline step, so that some of many nodes on an empty database would
         // fail.
         try (Connection locking = direct.getConnection()) {
@@ -82,11 +86,6 @@ final class Migrator {
             var jdbc = JdbcClient.create(new SingleConnectionDataSource(locking, true));
             jdbc.sql("SET LOCAL lock_timeout = '%dms'".formatted(patience.toMillis()))
                     .update();
-            jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = 0").update();
-            jdbc.sql("SET LOCAL statement_timeout = 0").update();
-            jdbc.sql(MigrationLockWait.DISABLE_TRANSACTION_TIMEOUT)
-                    .query((row, n) -> true)
-                    .list();
             lock(jdbc, schema, patience);
             // On another connection: a migration might wait for locks of the locking transaction.
             new Migrator(direct, schema, scripts, jdbc).migrate(patience);
@@ -272,7 +271,11 @@ final class Migrator {
                 : new ClusterStartupException(
                         "Forge Cluster could not migrate schema '%s': %s"
                                 .formatted(schema, Causes.root(failure).getMessage()),
-                        "Each script is one transaction, so no script is half done. Fix the cause and start again.",
+                        ServerFailure.isReadOnly(failure)
+                                ? "The server is a standby, or default_transaction_read_only is on for the role or the"
+                                        + " database. A node must be able to write."
+                                : "Each script is one transaction, so no script is half done. Fix the cause and start"
+                                        + " again.",
                         failure);
     }
 

@@ -25,6 +25,9 @@ import org.springframework.transaction.support.TransactionTemplate;
  */
 public final class OwnTransactions extends JdbcTransactionManager {
 
+    /** As the first statement of a transaction; it changes nothing else. */
+    public static final String READ_COMMITTED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
+
     private static final long serialVersionUID = 1L;
     private static final Logger log = GuardedLogger.of(OwnTransactions.class);
 
@@ -106,7 +109,7 @@ public final class OwnTransactions extends JdbcTransactionManager {
         super.prepareTransactionalConnection(connection, definition);
         if (!readCommitted) {
             try (Statement statement = connection.createStatement()) {
-                statement.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
+                statement.execute(READ_COMMITTED);
             }
         }
     }

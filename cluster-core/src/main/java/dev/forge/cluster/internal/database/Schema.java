@@ -112,6 +112,8 @@ public final class Schema {
             if (mode == SchemaMode.MIGRATE
                     && SchemaInstallation.installed(jdbc, name).version() < VERSION) {
                 SchemaInstallation.migrate(direct, name);
+                // On another connection: an idle_session_timeout may have closed this one meanwhile.
+                return open(direct, SchemaMode.VALIDATE, name);
             }
             SchemaInstallation.Installed installed = SchemaInstallation.installed(jdbc, name);
             SchemaInstallation.requireUsable(name, installed);

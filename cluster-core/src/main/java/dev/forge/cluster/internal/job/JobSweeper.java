@@ -5,6 +5,8 @@ package dev.forge.cluster.internal.job;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.database.TransientFailure;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.store.JobClockStore;
+import dev.forge.cluster.internal.job.store.JobClockStore.DatabaseTime;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore.Overdue;
 import dev.forge.cluster.internal.job.store.JobRecoveryStore.Recovered;
@@ -55,9 +57,6 @@ final class JobSweeper {
     /** How long one sweep recovers jobs before it lets the other duties of the loop have a turn. */
     private static final Duration LONGEST_RECOVERY = Duration.ofSeconds(5);
 
-    /** More than clocks drift, and than a statement takes, between two sweeps. */
-    private static final Duration CLOCK_STEP = Duration.ofSeconds(3);
-
     private final Node node;
     private final WorkerSettings settings;
     private final JobMonitor monitor;
@@ -67,6 +66,8 @@ final class JobSweeper {
 
     /** How many jobs a statement recovers at present. */
     private final Portion portion = new Portion(LARGEST_BATCH);
+    private final JobClockStore clock;
+    private final SetBackClock setBack;
 
     private volatile long graceUntil;
     private volatile long lastSweep;
@@ -74,6 +75,9 @@ final class JobSweeper {
 
     /** How far the database's clock was ahead of this node's monotonic one at the last sweep. */
     private volatile @Nullable Duration clockOffset;
+
+    /** The newest time that the database's clock had shown before it was set back, as far as this node has seen it. */
+    private Instant shown = Instant.EPOCH;
 
     /** The last waiting job that was checked. */
     private @Nullable Place lastSuccessor;
@@ -95,14 +99,18 @@ final class JobSweeper {
         this.monitor = monitor;
         this.successors = successors;
         this.recoveries = recoveries;
+        this.clock =
+                new JobClockStore(node.resources().schema(), node.resources().control());
+        this.setBack = new SetBackClock(clock, node::nanos);
     }
 
     void begin() {
         long now = node.nanos();
         graceUntil = now + settings.keeping().grace().toNanos();
         lastSweep = now;
-        // The grace covers what the clock did while this node was not a member.
+        // What another member of this process has seen tells nothing: tests set the clock between two of them.
         clockOffset = null;
+        shown = Instant.EPOCH;
     }
 
     /**
@@ -122,17 +130,34 @@ final class JobSweeper {
         serverStart = started;
         lastSweep = now;
         // Followers observe the clock, too: the next leader has to know of a step before its first term.
-        if (hasClockStepped()) {
+        DatabaseTime time = clock.read();
+        Duration step = step(time.now());
+        if (step.compareTo(JobClockStore.STEP) > 0) {
             log.warn(
                     "The database clock was set forward by more than {} s. Expired job leases are ignored for"
                             + " forge.cluster.sweep.startup-grace.",
-                    CLOCK_STEP.toSeconds());
+                    JobClockStore.STEP.toSeconds());
             extendGrace(now);
+        }
+        Instant before = time.now().minus(step);
+        if (JobClockStore.isBehind(time.now(), before) && before.isAfter(shown)) {
+            shown = before;
         }
         if (!node.elector().isLeader(Leadership.SCHEDULER)) {
             return;
         }
-        Loop.each(() -> recover(now - graceUntil < 0, onPending, onUnfinished), () -> freeSuccessors(onPending));
+        Instant latest = time.written().isAfter(shown) ? time.written() : shown;
+        Loop.each(
+                () -> moveTimes(time.now(), latest, onPending),
+                () -> recover(now - graceUntil < 0, onPending, onUnfinished),
+                () -> freeSuccessors(onPending));
+    }
+
+    /** Moves what the cluster has scheduled by a clock that was set back. */
+    private void moveTimes(Instant now, Instant latest, Runnable onPending) {
+        if (setBack.pass(now, latest)) {
+            onPending.run();
+        }
     }
 
     private void freeSuccessors(Runnable onPending) {
@@ -229,13 +254,12 @@ final class JobSweeper {
         }
     }
 
-    /** Returns whether leases have expired because of a step of the clock, and not because they were not renewed. */
-    private boolean hasClockStepped() {
+    /** Returns by how much the database's clock was set since the last sweep; negative if it was set back. */
+    private Duration step(Instant database) {
         Duration former = clockOffset;
-        Instant database = recoveries.clock();
         Duration offset = Duration.between(Instant.EPOCH, database).minusNanos(node.databaseNanos());
         clockOffset = offset;
-        return former != null && offset.minus(former).compareTo(CLOCK_STEP) > 0;
+        return former == null ? Duration.ZERO : offset.minus(former);
     }
 
     /** Logs and counts jobs that were recovered. */

@@ -202,6 +202,21 @@ final class RunRecorder {
     }
 
     /**
+     * Makes the transaction of a step READ COMMITTED, as its first statement: under a snapshot the proof of the claim would fail as
+     * soon as the lease is renewed. Does nothing if writes do not join the transaction.
+     */
+    void makeReadCommitted() {
+        try {
+            statements.makeReadCommitted();
+        } catch (DataAccessException e) {
+            if (DatabaseFault.caused(e)) {
+                throw suspendBecause(new DatabaseFailed(e));
+            }
+            throw e;
+        }
+    }
+
+    /**
      * Writes a row, with all pending ones, as the last statement of a step's own transaction. Only a lost connection and a
      * rollback that another transaction has caused are failures of the database there; every other failure is the step's own,
      * and thrown.

@@ -32,7 +32,6 @@ import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
-import org.springframework.transaction.InvalidIsolationLevelException;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.TransactionException;
@@ -289,6 +288,7 @@ final class StepExecutor {
         Object returned;
         Write write;
         try {
+            recorder.makeReadCommitted();
             returned = call(attempt);
             // Writes that an entity manager holds back must precede the proof of the claim.
             status.flush();
@@ -365,31 +365,19 @@ final class StepExecutor {
 
     private TransactionStatus begin(Step<?> step) {
         var definition = new DefaultTransactionDefinition(TransactionDefinition.PROPAGATION_REQUIRES_NEW);
-        // Under a snapshot the proof of the claim would fail as soon as the lease is renewed.
-        definition.setIsolationLevel(TransactionDefinition.ISOLATION_READ_COMMITTED);
         Duration timeout = step.timeout();
         if (timeout != null) {
             definition.setTimeout(
                     (int) Math.min(Integer.MAX_VALUE, timeout.plusMillis(999).toSeconds()));
         }
         try {
-            return begin(definition);
+            return runtime.transactions().getTransaction(definition);
         } catch (TransactionException e) {
             if (BeginFailure.isTemporary(e)) {
                 throw recorder.suspendBecause(new DatabaseFailed(e));
             }
             // Each attempt would fail again.
             throw e;
-        }
-    }
-
-    private TransactionStatus begin(DefaultTransactionDefinition definition) {
-        try {
-            return runtime.transactions().getTransaction(definition);
-        } catch (InvalidIsolationLevelException e) {
-            // JpaTransactionManager with a dialect that cannot set it, for example.
-            definition.setIsolationLevel(TransactionDefinition.ISOLATION_DEFAULT);
-            return runtime.transactions().getTransaction(definition);
         }
     }
 

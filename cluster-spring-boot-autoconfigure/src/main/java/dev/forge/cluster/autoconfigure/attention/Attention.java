@@ -69,6 +69,8 @@ public record Attention(List<Item> items, boolean cutOff) {
         FAILED_DAEMON,
         /** An instance of a daemon was restarted often. */
         RESTARTING_DAEMON,
+        /** The clock of the database was set back: what waits for a time waits longer. */
+        CLOCK_SET_BACK,
         /** Nodes of one name joined and died repeatedly in the last hour. */
         FLAPPING_NODE,
         /** A node has been draining for a long time. */

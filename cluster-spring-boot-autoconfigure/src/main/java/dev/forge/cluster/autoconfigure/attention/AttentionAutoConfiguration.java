@@ -11,6 +11,7 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.history.JobHistoryReports;
 import dev.forge.cluster.internal.job.store.JobBatchReports;
+import dev.forge.cluster.internal.job.store.JobClockStore;
 import dev.forge.cluster.internal.job.store.JobDemandReports;
 import dev.forge.cluster.internal.job.store.JobFailureReports;
 import dev.forge.cluster.internal.job.store.JobKeeping;
@@ -60,7 +61,7 @@ public final class AttentionAutoConfiguration {
                                 new JobBatchReports(schema, control),
                                 workflows),
                         new HandlerAttention(workflows, new WorkflowKeeping(schema, control), crons, daemons),
-                        new NodeAttention(new NodeReports(schema, control)),
+                        new NodeAttention(new NodeReports(schema, control), new JobClockStore(schema, control)),
                         new RetentionAttention(new UndeletableStore(schema, control))),
                 new AttentionReports.Settings(AttentionThresholds.DEFAULTS, LIFETIME, runtime.node()::nanos));
     }

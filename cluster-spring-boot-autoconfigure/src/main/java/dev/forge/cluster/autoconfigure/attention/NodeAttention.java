@@ -3,25 +3,37 @@
 package dev.forge.cluster.autoconfigure.attention;
 
 import dev.forge.cluster.autoconfigure.attention.Attention.Kind;
+import dev.forge.cluster.internal.job.store.JobClockStore;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PlainText;
 import java.time.Duration;
 
-/** Finds nodes that need attention. */
+/** Finds nodes that need attention, and a clock of the database that was set back. */
 final class NodeAttention implements AttentionReports.Source {
 
     private static final Duration LAST_HOUR = Duration.ofHours(1);
     private static final int LIMIT = AttentionItems.MOST_OF_A_KIND + 1;
 
     private final NodeReports nodes;
+    private final JobClockStore clock;
 
-    NodeAttention(NodeReports nodes) {
+    NodeAttention(NodeReports nodes, JobClockStore clock) {
         this.nodes = nodes;
+        this.clock = clock;
     }
 
     @Override
     public void find(AttentionItems items, AttentionThresholds thresholds) {
+        Duration behind = clock.read().behind();
+        if (!behind.isZero()) {
+            items.critical(
+                    Kind.CLOCK_SET_BACK,
+                    "database",
+                    "Database: its clock is %s behind a time that it has shown before. Crons wait until it has caught up."
+                            .formatted(PlainText.duration(behind)),
+                    "If the clock is wrong now, correct it. Otherwise trigger the crons that cannot wait.");
+        }
         for (NodeReports.Flapping name : nodes.flapping(LAST_HOUR, thresholds.deaths(), LIMIT)) {
             items.critical(
                     Kind.FLAPPING_NODE,

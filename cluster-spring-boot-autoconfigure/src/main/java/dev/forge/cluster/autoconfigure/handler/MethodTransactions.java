@@ -4,6 +4,7 @@ package dev.forge.cluster.autoconfigure.handler;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
+import dev.forge.cluster.internal.database.Pooler;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import java.util.Arrays;
 import java.util.EnumSet;
@@ -56,6 +57,7 @@ public final class MethodTransactions {
                     "It is @Transactional, but the work of the future would not be part of its transaction.",
                     "Wait for the result inside of the handler and return the value. Or leave @Transactional out: the job"
                             + " then runs at least once, and asynchronous code opens transactions of its own.");
+            requireKeptIsolation(found, attribute);
         }
         return switch (propagation) {
             case REQUIRED, MANDATORY, NESTED ->
@@ -79,16 +81,41 @@ public final class MethodTransactions {
                 .orElseThrow();
     }
 
-    /** Returns the manager that the proxy of the handler would use. */
-    private PlatformTransactionManager manager(AnnotatedMethods.Found<?> found, TransactionAttribute attribute) {
+    /** Rejects a level that drivers set on the session, because the transaction may run in another one. */
+    private void requireKeptIsolation(AnnotatedMethods.Found<?> found, TransactionAttribute attribute) {
+        if (attribute.getIsolationLevel() <= TransactionDefinition.ISOLATION_READ_COMMITTED
+                || database.applicationPooler() != Pooler.TRANSACTION
+                || isForeign(declared(found, attribute))) {
+            return;
+        }
+        String level = attribute.getIsolationLevel() == TransactionDefinition.ISOLATION_SERIALIZABLE
+                ? "SERIALIZABLE"
+                : "REPEATABLE_READ";
+        throw new ClusterStartupException(
+                "@Transactional(isolation = %s) on %s: this DataSource reaches the database through a transaction pooler, which loses the level, because drivers set it on the session"
+                        .formatted(level, found.place()),
+                "Remove the isolation, and begin the method with the statement SET TRANSACTION ISOLATION LEVEL %s. Or point spring.datasource.url past the pooler, or at a pool in session mode."
+                        .formatted(level.replace('_', ' ')));
+    }
+
+    private boolean isForeign(@Nullable TransactionManager manager) {
+        return manager != null && (!(manager instanceof PlatformTransactionManager own) || database.isForeign(own));
+    }
+
+    /** Returns the manager that the proxy of the handler would use; null if the application has none. */
+    private @Nullable TransactionManager declared(AnnotatedMethods.Found<?> found, TransactionAttribute attribute) {
         String qualifier = attribute.getQualifier();
-        TransactionManager manager = StringUtils.hasText(qualifier)
+        return StringUtils.hasText(qualifier)
                 ? BeanFactoryAnnotationUtils.qualifiedBeanOfType(beans, TransactionManager.class, qualifier)
                 : unnamed(found);
+    }
+
+    private PlatformTransactionManager manager(AnnotatedMethods.Found<?> found, TransactionAttribute attribute) {
+        TransactionManager manager = declared(found, attribute);
         if (manager == null) {
             return database.transactions(beans.getBeanProvider(PlatformTransactionManager.class));
         }
-        if (!(manager instanceof PlatformTransactionManager own) || database.isForeign(own)) {
+        if (!(manager instanceof PlatformTransactionManager own) || isForeign(own)) {
             throw foreign(found);
         }
         return own;

@@ -372,6 +372,17 @@ class AttentionReportsTests {
         });
     }
 
+    @Test
+    void clock_of_the_database_that_was_set_back_is_listed() {
+        jdbc.sql("INSERT INTO forge_job_history (name, slot, minutes) VALUES ('', now() + interval '1 hour', 1)")
+                .update();
+        runner().run(context -> {
+            Item item = item(context, Kind.CLOCK_SET_BACK);
+            assertThat(item.severity()).isEqualTo(Severity.CRITICAL);
+            assertThat(item.text()).startsWith("Database: its clock is ").contains("behind");
+        });
+    }
+
     // The history in an application -------------------------------------------------------------------------
 
     @Test

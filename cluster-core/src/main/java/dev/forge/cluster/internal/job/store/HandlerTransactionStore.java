@@ -67,10 +67,10 @@ public final class HandlerTransactionStore {
         return transaction.isActive();
     }
 
-    /** Returns whether each statement of the current transaction sees what others have committed. */
-    public boolean isReadCommitted() {
-        String isolation = jdbc.queryForObject("SELECT current_setting('transaction_isolation')", String.class);
-        return "read committed".equals(isolation) || "read uncommitted".equals(isolation);
+    /** Returns the isolation level of the current transaction, as the server names it. */
+    public String isolation() {
+        return String.valueOf(
+                jdbc.queryForObject("SELECT pg_catalog.current_setting('transaction_isolation')", String.class));
     }
 
     /**

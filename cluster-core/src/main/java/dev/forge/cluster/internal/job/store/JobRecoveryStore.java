@@ -9,8 +9,6 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Types;
 import java.time.Duration;
-import java.time.Instant;
-import java.time.OffsetDateTime;
 import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
@@ -208,14 +206,6 @@ public final class JobRecoveryStore {
                 .param("known", known.toArray(UUID[]::new))
                 .param("age", age.toMillis())
                 .update();
-    }
-
-    /** Returns the database time that decides about leases. */
-    public Instant clock() {
-        return client.sql("SELECT clock_timestamp()")
-                .query(OffsetDateTime.class)
-                .single()
-                .toInstant();
     }
 
     private static String silentMillis(String alias) {

@@ -271,7 +271,7 @@ final class TransactionalAttempt {
     }
 
     private boolean isReadCommitted(RunningJob running) {
-        return isolation.isReadCommitted(running.handler(), stores.handlerTransactions()::isReadCommitted);
+        return isolation.isReadCommitted(running.handler(), stores.handlerTransactions()::isolation);
     }
 
     private boolean finishInTransaction(RunningJob running, Finish finish) {

@@ -55,6 +55,10 @@ public final class CoalescedStatements {
         return history.joinsTransaction();
     }
 
+    public void makeReadCommitted() {
+        history.makeReadCommitted();
+    }
+
     public WriteResult end(RunClaim claim, End end) {
         WriteResult written = isLarge(end.rows(), end.result()) ? null : ends.ask(claim, end);
         return written != null ? written : runs.end(claim, end);

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.CallerTransaction;
+import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.store.ClaimKey;
@@ -70,6 +71,13 @@ public final class WorkflowHistoryStore {
     /** Returns whether statements of this store are part of a transaction that is active on this thread. */
     public boolean joinsTransaction() {
         return transaction.isActive();
+    }
+
+    /** Makes the active transaction READ COMMITTED, if statements of this store are part of it. */
+    public void makeReadCommitted() {
+        if (joinsTransaction()) {
+            client.sql(OwnTransactions.READ_COMMITTED).update();
+        }
     }
 
     // Reading -----------------------------------------------------------------------------------------------
