@@ -1627,6 +1627,26 @@ BEGIN
     EXECUTE pg_catalog.format($function$
         CREATE FUNCTION forge_audit_statement() RETURNS trigger LANGUAGE plpgsql
             SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+-- The statement may give both columns (OVERRIDING SYSTEM VALUE): an entry in the future would never be deleted, one of the past could
+-- be deleted at once, and the number of the next entry would make the operation fail that needs it. The owner restores dumps.
+DO $create$
+BEGIN
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_stamp_audit() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+        BEGIN
+            IF NOT pg_has_role(current_user, (SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'USAGE') THEN
+                NEW.id := nextval(%1$L::regclass);
+                NEW.at := clock_timestamp();
+            END IF;
+            RETURN NEW;
+        END
+        $body$
+    $function$, pg_catalog.format('%I.forge_audit_id_seq', pg_catalog.current_schema()));
+END
+$create$;
+COMMENT ON FUNCTION forge_stamp_audit() IS 'Trigger: sets number and time of entries that roles add which do not own the audit trail.';
+CREATE TRIGGER forge_audit_added BEFORE INSERT ON forge_audit FOR EACH ROW EXECUTE FUNCTION forge_stamp_audit();
+
         DECLARE
             -- The role that is in effect outside of this function: none means the one that has logged in.
             acting CONSTANT text := current_setting('role');

@@ -205,7 +205,7 @@ class AuditTableTests extends AuditFixture {
 
     @Test
     void role_of_nodes_adds_entries_and_can_neither_change_nor_delete_recent_ones() {
-        execute("GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA public TO " + role);
+        grantAll();
         JdbcClient node = asRole();
         node.sql("INSERT INTO forge_audit (who, source, action, target, count) VALUES ('alice', 'java', 'a', 'b', 1)")
                 .update();
@@ -222,6 +222,41 @@ class AuditTableTests extends AuditFixture {
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void entries_are_deleted_after_their_retention_if_the_role_may(boolean mayDelete) {
+    private void grantAll() {
+        execute("GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA public TO " + role);
+        execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO " + role);
+    }
+
+    @Test
+    void role_of_nodes_chooses_neither_the_number_nor_the_time_of_an_entry() {
+        grantAll();
+        jdbc.sql("INSERT INTO forge_job_pauses (name) VALUES ('first')").update();
+        long last = entries().get(0).id();
+        asRole().sql("""
+                        INSERT INTO forge_audit (id, at, who, source, action, target, count)
+                        OVERRIDING SYSTEM VALUE
+                        SELECT :last + n, now() - n * interval '8 days', 'alice', 'java', 'a', n::text, 1
+                        FROM generate_series(1, 3) AS n
+                        """).param("last", last).update();
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_audit WHERE at > clock_timestamp() - interval '1 minute'")
+                        .query(Long.class)
+                        .single())
+                .isEqualTo(4);
+        // By the owner and by the trigger of the edited table.
+        for (int i = 0; i < 5; i++) {
+            jdbc.sql("INSERT INTO forge_job_pauses (name) VALUES (?)")
+                    .param("next-" + i)
+                    .update();
+        }
+        assertThat(entries()).hasSize(9).extracting(AuditEntry::id).doesNotHaveDuplicates();
+        isDenied(asRole(), "SELECT setval('forge_audit_id_seq', 1)");
+        execute("""
+                INSERT INTO forge_audit (id, at, who, source, action, target, count)
+                OVERRIDING SYSTEM VALUE VALUES (1000000, '2020-01-01 00:00:00+00', 'bob', 'java', 'a', 'restored', 1)
+                """);
+        assertThat(entries().get(0).id()).as("restored by the owner").isEqualTo(1_000_000);
+    }
+
         execute("GRANT SELECT, INSERT ON forge_audit TO " + role);
         if (mayDelete) {
             execute("GRANT DELETE ON forge_audit TO " + role);
