@@ -83,6 +83,7 @@ class AuditTableTests extends AuditFixture {
                 "INSERT INTO forge_job_limits (name, overridden, concurrency) VALUES ('mail', true, 7)",
                 "UPDATE forge_job_limits SET concurrency = 8 WHERE name = 'mail'",
                 "UPDATE forge_job_limits SET overridden = false WHERE name = 'mail'",
+                "UPDATE forge_job_limits SET ordered = true, declared_concurrency = 3 WHERE name = 'mail'",
                 "DELETE FROM forge_job_limits WHERE name = 'mail'",
                 "INSERT INTO forge_job_weights (name, job_group, weight) VALUES ('mail', 'acme', 3)",
                 "DELETE FROM forge_job_weights",
@@ -101,6 +102,7 @@ class AuditTableTests extends AuditFixture {
                         "weight.change mail",
                         "weight.change mail",
                         "limit.reset mail",
+                        "limit.declare mail",
                         "limit.reset mail",
                         "limit.change mail",
                         "limit.change mail",
@@ -113,7 +115,8 @@ class AuditTableTests extends AuditFixture {
         assertThat(entries()).extracting(AuditEntry::source).containsOnly(AuditSource.SQL);
         assertThat(entries().get(0).address()).isIn("127.0.0.1", "::1");
         assertThat(entries().get(3).detail()).isEqualTo("group acme: 3");
-        assertThat(entries().get(6).detail()).isEqualTo("concurrency 8");
+        assertThat(entries().get(5).detail()).isEqualTo("ordered, concurrency 3");
+        assertThat(entries().get(7).detail()).isEqualTo("concurrency 8");
         assertThat(events()).isEmpty();
     }
 
@@ -219,9 +222,6 @@ class AuditTableTests extends AuditFixture {
         assertThat(node.sql("DELETE FROM forge_audit").update()).isOne();
     }
 
-    @ParameterizedTest
-    @ValueSource(booleans = {true, false})
-    void entries_are_deleted_after_their_retention_if_the_role_may(boolean mayDelete) {
     private void grantAll() {
         execute("GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA public TO " + role);
         execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO " + role);
@@ -257,6 +257,9 @@ class AuditTableTests extends AuditFixture {
         assertThat(entries().get(0).id()).as("restored by the owner").isEqualTo(1_000_000);
     }
 
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void entries_are_deleted_after_their_retention_if_the_role_may(boolean mayDelete) {
         execute("GRANT SELECT, INSERT ON forge_audit TO " + role);
         if (mayDelete) {
             execute("GRANT DELETE ON forge_audit TO " + role);
