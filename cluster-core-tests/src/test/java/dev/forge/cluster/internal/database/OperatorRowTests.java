@@ -55,7 +55,8 @@ class OperatorRowTests {
     @ParameterizedTest
     @ValueSource(strings = {"group", "declared_group"})
     void period_is_measured_in_seconds(String prefix) {
-        String insert = "INSERT INTO forge_job_limits (name, %1$s_rate, %1$s_period, %1$s_burst) VALUES ('a', 1, '%2$s', 1)";
+        String insert =
+                "INSERT INTO forge_job_limits (name, %1$s_rate, %1$s_period, %1$s_burst) VALUES ('a', 1, '%2$s', 1)";
         for (String period : List.of(
                 "12 months 5 days 23:59:59", "1 year 18:00:01", "367 days", "1 month -30 days -24:00", "0", "-1 s")) {
             isRefused(insert.formatted(prefix, period));
@@ -93,7 +94,10 @@ class OperatorRowTests {
                         .param("name", "limit-" + i)
                         .param("number", 1 + random.nextInt(Integer.MAX_VALUE))
                         .param("rate", random.nextInt(9) == 0 ? null : 1L + random.nextInt(1_000_000_000), Types.BIGINT)
-                        .param("burst", random.nextInt(9) == 0 ? null : 1L + random.nextInt(1_000_000_000), Types.BIGINT)
+                        .param(
+                                "burst",
+                                random.nextInt(9) == 0 ? null : 1L + random.nextInt(1_000_000_000),
+                                Types.BIGINT)
                         .param("large", (random.nextInt(15) - 2) + " " + units[random.nextInt(units.length)])
                         .param("small", (random.nextInt(800) - 400) + " " + units[random.nextInt(units.length)])
                         .param("rest", random.nextInt(90_000_000) + " milliseconds")
@@ -115,11 +119,14 @@ class OperatorRowTests {
                     .update();
             List<NameLimits> all = new JobLimitReports(schema, database.dataSource()).page(null, 10);
             assertThat(all).extracting(NameLimits::name).containsExactly("bad", "good");
-            assertThat(all).extracting(NameLimits::problem).containsExactly("JobLimits: concurrency (0) must be at least 1", null);
+            assertThat(all)
+                    .extracting(NameLimits::problem)
+                    .containsExactly("JobLimits: concurrency (0) must be at least 1", null);
             assertThat(all.get(1).limits()).isEqualTo(JobLimits.none().withConcurrency(2));
         } finally {
             database.clear();
-            jdbc.sql("ALTER TABLE forge_job_limits ADD CONSTRAINT forge_job_limits_concurrency CHECK (concurrency >= 1)")
+            jdbc.sql(
+                            "ALTER TABLE forge_job_limits ADD CONSTRAINT forge_job_limits_concurrency CHECK (concurrency >= 1)")
                     .update();
         }
     }
@@ -166,14 +173,17 @@ class OperatorRowTests {
                 """).param("id", node).update();
         jdbc.sql("INSERT INTO forge_job_names (name) VALUES ('mail'), ('daemon:feed')")
                 .update();
-        jdbc.sql("INSERT INTO forge_job_limits (name, concurrency) SELECT '!' || n, 1 FROM generate_series(1, 3000) AS n")
+        jdbc.sql(
+                        "INSERT INTO forge_job_limits (name, concurrency) SELECT '!' || n, 1 FROM generate_series(1, 3000) AS n")
                 .update();
         jdbc.sql("INSERT INTO forge_job_limits (name, concurrency) VALUES ('mail', 5)")
                 .update();
         jdbc.sql("INSERT INTO forge_daemon_pauses (name) VALUES ('feed'), ('unknown')")
                 .update();
         assertThat(new JobLimitStore(schema, database.dataSource()).obey(node)).containsExactly("mail");
-        assertThat(new DaemonStore(schema, database.dataSource()).clusterView(node).paused())
+        assertThat(new DaemonStore(schema, database.dataSource())
+                        .clusterView(node)
+                        .paused())
                 .containsExactly("feed");
     }
 }

@@ -223,7 +223,9 @@ class JobDemandTests extends JobFixture {
         assertThat(real.due()).isEqualTo(new JobCount(500, true));
         assertThat(real.neededSlots(MINUTE)).isEqualTo(500);
         assertThat(demand.executor("default").due().exact()).isFalse();
-        assertThat(demand.entries()).as("1,000 others, the rest, and those of the worker").hasSize(1_003);
+        assertThat(demand.entries())
+                .as("1,000 others, the rest, and those of the worker")
+                .hasSize(1_003);
         Entry rest = demand.entries().stream()
                 .filter(entry -> JobDemand.OTHER.equals(entry.capability()))
                 .findFirst()
@@ -246,7 +248,8 @@ class JobDemandTests extends JobFixture {
         Jobs jobs = cluster.start(
                         "reader",
                         gateway,
-                        settings -> with(settings, NodeMode.AUTO, Set.of(NodeRole.FUNCTION, NodeRole.SCHEDULER), List.of()))
+                        settings ->
+                                with(settings, NodeMode.AUTO, Set.of(NodeRole.FUNCTION, NodeRole.SCHEDULER), List.of()))
                 .jobs();
         rows(2_000, "name, worker_capability", "'train', 'junk-' || n");
         rows(5, "name, worker_capability", "'train', 'zgpu'");

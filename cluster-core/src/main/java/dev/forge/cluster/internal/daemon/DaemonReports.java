@@ -53,8 +53,7 @@ final class DaemonReports {
                             .add(instance(row));
                 })
                 .list();
-        Set<String> paused = Set.copyOf(
-                jdbc.sql(schema.sql("""
+        Set<String> paused = Set.copyOf(jdbc.sql(schema.sql("""
                                 SELECT p.name FROM ~.forge_daemon_pauses p
                                 WHERE (:name::text IS NULL OR p.name = :name)
                                   AND (p.name IN (SELECT d.name FROM ~.forge_daemons d)
@@ -64,9 +63,9 @@ final class DaemonReports {
                                 (SELECT p.name FROM ~.forge_daemon_pauses p WHERE :name::text IS NULL OR p.name = :name
                                  ORDER BY p.name LIMIT %d)
                                 """.formatted(MOST_PAUSED)))
-                        .param("name", name)
-                        .query((row, n) -> row.getString(1))
-                        .list());
+                .param("name", name)
+                .query((row, n) -> row.getString(1))
+                .list());
         paused.forEach(p -> instances.computeIfAbsent(p, d -> new ArrayList<>()));
         Map<String, List<String>> candidates = candidates();
         // Only a paused daemon of scope NODE can have no row.

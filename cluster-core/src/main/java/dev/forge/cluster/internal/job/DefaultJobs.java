@@ -154,8 +154,7 @@ public final class DefaultJobs implements InspectableJobs {
                         batchReports,
                         new JobDependencyStore(schema, application),
                         new NodeReports(schema, application)));
-        this.demand =
-                new JobDemandReader(new JobDemandReports(schema, dependencies.control), engine, handlers);
+        this.demand = new JobDemandReader(new JobDemandReports(schema, dependencies.control), engine, handlers);
         this.history = new JobHistoryReports(schema, application);
     }
 

@@ -149,8 +149,7 @@ final class JobDemandReader {
         }
 
         private Stream<Route> routes(String name) {
-            return knowing(name).stream()
-                    .map(group -> group.route(name));
+            return knowing(name).stream().map(group -> group.route(name));
         }
 
         private List<Group> knowing(String name) {
@@ -171,8 +170,7 @@ final class JobDemandReader {
                                             durations.get(place.name()),
                                             isPaused(states, place.name()))),
                             rest.entrySet().stream()
-                                    .map(more -> rest(
-                                            more.getKey(), more.getValue(), isPaused(states, more.getKey()))))
+                                    .map(more -> rest(more.getKey(), more.getValue(), isPaused(states, more.getKey()))))
                     .sorted(ORDER)
                     .toList();
             return new JobDemand(entries, executors(entries), capabilities(entries));
@@ -297,9 +295,7 @@ final class JobDemandReader {
                 }
                 // Claimed jobs have a place of their limits, and a pause does not stop them.
                 startable.put(
-                        place,
-                        pending
-                                + held.getOrDefault(place, NONE_HELD).claimed());
+                        place, pending + held.getOrDefault(place, NONE_HELD).claimed());
             }
             return startable;
         }

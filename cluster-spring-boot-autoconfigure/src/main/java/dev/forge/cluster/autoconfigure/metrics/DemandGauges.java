@@ -24,8 +24,8 @@ final class DemandGauges {
     /** How many entries without slots have gauges of their own: anybody who may enqueue can make up names and capabilities. */
     private static final int MOST_OTHERS = 100;
 
-    private static final Comparator<Entry> LARGEST_FIRST = Comparator.comparingLong((Entry entry) ->
-                    entry.due().jobs() + entry.running())
+    private static final Comparator<Entry> LARGEST_FIRST = Comparator.comparingLong(
+                    (Entry entry) -> entry.due().jobs() + entry.running())
             .reversed();
 
     private final MeterRegistry registry;
@@ -99,7 +99,8 @@ final class DemandGauges {
 
     /** Returns the entries that workers have slots for, the largest of the other ones, and one for all further ones. */
     static List<Entry> bounded(List<Entry> entries) {
-        Map<Boolean, List<Entry>> bySlots = entries.stream().collect(Collectors.partitioningBy(entry -> entry.slots() > 0));
+        Map<Boolean, List<Entry>> bySlots =
+                entries.stream().collect(Collectors.partitioningBy(entry -> entry.slots() > 0));
         var bounded = new ArrayList<>(Objects.requireNonNull(bySlots.get(true)));
         List<Entry> others = Objects.requireNonNull(bySlots.get(false)).stream()
                 .sorted(LARGEST_FIRST)

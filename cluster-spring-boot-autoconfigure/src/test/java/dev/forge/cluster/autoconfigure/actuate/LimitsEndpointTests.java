@@ -271,7 +271,8 @@ class LimitsEndpointTests {
             } finally {
                 database.clear();
                 database.jdbc()
-                        .sql("ALTER TABLE forge_job_limits ADD CONSTRAINT forge_job_limits_concurrency CHECK (concurrency >= 1)")
+                        .sql(
+                                "ALTER TABLE forge_job_limits ADD CONSTRAINT forge_job_limits_concurrency CHECK (concurrency >= 1)")
                         .update();
             }
         });

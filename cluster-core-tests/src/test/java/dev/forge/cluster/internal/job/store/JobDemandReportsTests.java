@@ -62,7 +62,8 @@ class JobDemandReportsTests extends JobStoreFixture {
         rows(7, "name, status", "'job', 'completed'");
         rows(1, "name, scheduled_at", "'later', now() + interval '1 hour'");
         rows(1, "name, scheduled_at", "'old', now() - interval '1 hour'");
-        Map<Place, Due> due = demand.dueOf(List.of("idle", "job", "later", "old"), List.of("")).places();
+        Map<Place, Due> due = demand.dueOf(List.of("idle", "job", "later", "old"), List.of(""))
+                .places();
         assertThat(due).containsOnlyKeys(any("job"), new Place("job", "gpu"), any("old"));
         assertThat(due.get(any("job"))).extracting(Due::jobs, Due::ungrouped).containsExactly(3L, 3L);
         assertThat(due.get(new Place("job", "gpu")))
@@ -80,9 +81,8 @@ class JobDemandReportsTests extends JobStoreFixture {
         rows(3, "name", "'few'");
         jdbc.sql("VACUUM ANALYZE forge_jobs").update();
         var due = new HashMap<Place, Due>();
-        assertThat(reads(() -> due.putAll(
-                        demand.dueOf(List.of("few", "future", "many", "nothing"), List.of("", "gpu"))
-                                .places())))
+        assertThat(reads(() -> due.putAll(demand.dueOf(List.of("few", "future", "many", "nothing"), List.of("", "gpu"))
+                        .places())))
                 .isLessThan(JobDemandReports.MOST_COUNTED + 200);
         assertThat(due.get(any("many")))
                 .extracting(Due::jobs, Due::exact)
@@ -103,8 +103,9 @@ class JobDemandReportsTests extends JobStoreFixture {
         assertThat(names.get().known()).containsExactlyInAnyOrder("known", "left");
         assertThat(names.get().others()).hasSize(10_000).allMatch(name -> name.startsWith("junk-"));
         Waiting due = demand.dueOf(names.get().others(), Set.of());
-        assertThat(due.places()).hasSize(1_000).allSatisfy((place, jobs) -> assertThat(jobs.jobs())
-                .isOne());
+        assertThat(due.places())
+                .hasSize(1_000)
+                .allSatisfy((place, jobs) -> assertThat(jobs.jobs()).isOne());
         assertThat(due.rest()).hasSize(9_000);
     }
 
@@ -234,8 +235,7 @@ class JobDemandReportsTests extends JobStoreFixture {
         rows(3_000, "name, job_group, worker_capability", "'shared', 'g' || n, 'a-' || n");
         jdbc.sql("VACUUM ANALYZE forge_jobs").update();
         var startable = new HashMap<Place, Long>();
-        assertThat(reads(() -> startable.putAll(startable("shared", "shared"))))
-                .isLessThan(2_500);
+        assertThat(reads(() -> startable.putAll(startable("shared", "shared")))).isLessThan(2_500);
         assertThat(startable).isEqualTo(Map.of(any("shared"), 1_000L));
     }
 

@@ -226,7 +226,7 @@ public final class JobDemandReports {
                         SELECT name, NULL, count(*), false, 0, (extract(epoch FROM now() - min(head)) * 1000)::bigint
                         FROM other WHERE position > %3$d AND head <= now() GROUP BY name
                         """.formatted(
-                        JobQueueStore.RANK, ORDER, MOST_OTHERS, MOST_OTHER_JOBS, MOST_STEPS, MOST_COUNTED)))
+                                JobQueueStore.RANK, ORDER, MOST_OTHERS, MOST_OTHER_JOBS, MOST_STEPS, MOST_COUNTED)))
                 .param("names", names.toArray(String[]::new))
                 .param("capabilities", capabilities.toArray(String[]::new))
                 .query(row -> {
@@ -392,7 +392,9 @@ public final class JobDemandReports {
                         WHERE s.jobs > 0
                         """.formatted(JobRows.HELD, JobRows.ACTIVE, MOST_COUNTED)))
                 .param("names", places.stream().map(at -> at.place.name).toArray(String[]::new))
-                .param("capabilities", places.stream().map(at -> at.place.capability).toArray(String[]::new))
+                .param(
+                        "capabilities",
+                        places.stream().map(at -> at.place.capability).toArray(String[]::new))
                 .param("handlers", places.stream().map(GroupedPlace::handler).toArray(String[]::new))
                 .param("groups", places.stream().map(GroupedPlace::groups).toArray(Integer[]::new))
                 .query(row -> {
