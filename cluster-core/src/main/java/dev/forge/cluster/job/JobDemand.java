@@ -16,13 +16,19 @@ import org.jspecify.annotations.Nullable;
  * int slots = jobs.demand().executor("default").neededSlots(Duration.ofMinutes(1));
  * }</pre>
  *
- * @param entries the demand of each name and capability, in the order of their names: of all names that an active worker has a
- *     handler for, and of up to 1,000 other names that unfinished jobs have
+ * <p>Capabilities that active workers offer or handlers declare, and names that a node has had a handler for, are complete. Up to
+ * 1,000 entries have another capability, and up to 1,000 another name; {@link #OTHER} entries count what is beyond, without slots
+ * that they need.
+ *
+ * @param entries the demand of each name and capability, in the order of their names
  * @param executors the demand of each executor, in the order of their names. A job that no active worker has a handler for counts
  *     for the executor that this node would run it on
  * @param capabilities the demand of each capability that workers offer or jobs require, in the order of their names
  */
 public record JobDemand(List<Entry> entries, List<Total> executors, List<Total> capabilities) {
+
+    /** The capability, or name, of an entry that counts jobs with further capabilities, or names, together. */
+    public static final String OTHER = "(other)";
 
     /** Creates a demand. */
     public JobDemand {

@@ -316,7 +316,7 @@ public interface Jobs {
      */
     boolean resume(String name);
 
-    /** Returns the names that are paused. */
+    /** Returns the names that are paused: all that a node has had a handler for, and up to 1,000 other ones. */
     Set<String> paused();
 
     /**

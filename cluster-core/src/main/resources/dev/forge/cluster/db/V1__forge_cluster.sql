@@ -515,7 +515,7 @@ COMMENT ON COLUMN forge_job_logs.logged_at IS 'Time at which the line was logged
 COMMENT ON COLUMN forge_job_logs.message IS 'Text of the line.';
 
 CREATE TABLE forge_job_pauses (
-    name      text PRIMARY KEY,
+    name      forge_job_name PRIMARY KEY,
     paused_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE forge_job_pauses IS 'Names of jobs that are paused: no node claims them. Pauses survive restarts.';
@@ -523,7 +523,7 @@ COMMENT ON COLUMN forge_job_pauses.name IS 'Name of the jobs.';
 COMMENT ON COLUMN forge_job_pauses.paused_at IS 'Time of the pause, for operators.';
 
 CREATE TABLE forge_job_names (
-    name text PRIMARY KEY
+    name forge_job_name PRIMARY KEY
 );
 -- The names in forge_jobs do not count: SQL accepts any name.
 COMMENT ON TABLE forge_job_names IS 'Names that a node has had a handler for at any time, also after that node has left.';
@@ -774,7 +774,7 @@ COMMENT ON FUNCTION forge_enqueue_unique(
 -- Limits and groups of jobs --------------------------------------------------------------------------------------------------------------
 
 CREATE TABLE forge_job_limits (
-    name                       text PRIMARY KEY,
+    name                       forge_job_name PRIMARY KEY,
     concurrency                int,
     group_concurrency          int,
     group_rate                 bigint,
@@ -792,10 +792,20 @@ CREATE TABLE forge_job_limits (
     CONSTRAINT forge_job_limits_group_concurrency CHECK (group_concurrency >= 1),
     CONSTRAINT forge_job_limits_group_rate CHECK
         (pg_catalog.num_nulls(group_rate, group_period, group_burst) = 3
-         OR (group_rate BETWEEN 1 AND 1000000000 AND group_burst BETWEEN 1 AND 1000000000
-             AND group_period BETWEEN interval '1 millisecond' AND interval '366 days'
+         OR (pg_catalog.num_nulls(group_rate, group_period, group_burst) = 0
+             AND group_rate BETWEEN 1 AND 1000000000 AND group_burst BETWEEN 1 AND 1000000000
+             -- In seconds: intervals compare as if a month had 30 days and a year 360, but add and convert as 365.25 days.
+             AND extract(epoch FROM group_period) BETWEEN 0.001 AND 366 * 86400
              -- A hundred years: the sum of it and the current time must be a valid time.
-             AND extract(epoch FROM group_period) / group_rate * group_burst <= 3200000000))
+             AND extract(epoch FROM group_period) / group_rate * group_burst <= 3200000000)),
+    -- What a handler declares becomes its limits when an operator resets them.
+    CONSTRAINT forge_job_limits_declared CHECK (declared_concurrency >= 1 AND declared_group_concurrency >= 1),
+    CONSTRAINT forge_job_limits_declared_group_rate CHECK
+        (pg_catalog.num_nulls(declared_group_rate, declared_group_period, declared_group_burst) = 3
+         OR (pg_catalog.num_nulls(declared_group_rate, declared_group_period, declared_group_burst) = 0
+             AND declared_group_rate BETWEEN 1 AND 1000000000 AND declared_group_burst BETWEEN 1 AND 1000000000
+             AND extract(epoch FROM declared_group_period) BETWEEN 0.001 AND 366 * 86400
+             AND extract(epoch FROM declared_group_period) / declared_group_rate * declared_group_burst <= 3200000000))
 );
 COMMENT ON TABLE forge_job_limits IS
     'Limits of jobs. All nodes obey them, whatever their own handlers declare: a node that starts records what it declares here.';
@@ -816,7 +826,7 @@ COMMENT ON COLUMN forge_job_limits.declared_group_burst IS 'What the handler dec
 COMMENT ON COLUMN forge_job_limits.changed_at IS 'Time of the last change, for operators.';
 
 CREATE TABLE forge_job_weights (
-    name      text NOT NULL,
+    name      forge_job_name NOT NULL,
     job_group forge_job_group NOT NULL,
     weight    int NOT NULL,
     PRIMARY KEY (name, job_group),
@@ -828,7 +838,7 @@ COMMENT ON COLUMN forge_job_weights.job_group IS 'Name of the group.';
 COMMENT ON COLUMN forge_job_weights.weight IS 'Number of jobs that the group may start whenever its turn comes.';
 
 CREATE TABLE forge_job_rates (
-    name      text NOT NULL,
+    name      forge_job_name NOT NULL,
     job_group forge_job_group NOT NULL,
     next_at   timestamptz NOT NULL,
     PRIMARY KEY (name, job_group)
@@ -1150,13 +1160,14 @@ COMMENT ON COLUMN forge_job_history.runs IS 'Number of attempts that completed o
 -- Crons ------------------------------------------------------------------------------------------------------------------------------
 
 CREATE TABLE forge_crons (
-    name              text PRIMARY KEY,
-    handler           text,
+    -- One row that cannot be fired would fail its batch, and with it all other crons of the batch.
+    name              forge_job_name PRIMARY KEY,
+    handler           forge_job_name,
     payload           jsonb NOT NULL DEFAULT '{}',
     expression        text NOT NULL,
     zone              text NOT NULL DEFAULT 'UTC',
     target            text NOT NULL DEFAULT 'leader',
-    worker_capability text,
+    worker_capability forge_job_capability,
     misfire           text NOT NULL DEFAULT 'fire-once',
     overlap           text NOT NULL DEFAULT 'skip',
     catch_up_limit    int NOT NULL DEFAULT 10,
@@ -1176,8 +1187,6 @@ CREATE TABLE forge_crons (
     CONSTRAINT forge_crons_target CHECK (target IN ('leader', 'any-worker')),
     CONSTRAINT forge_crons_misfire CHECK (misfire IN ('skip', 'fire-once', 'catch-up')),
     CONSTRAINT forge_crons_overlap CHECK (overlap IN ('skip', 'allow')),
-    -- One row that cannot be fired would fail its batch, and with it all other crons of the batch.
-    CONSTRAINT forge_crons_handler CHECK (name <> '' AND handler <> ''),
     CONSTRAINT forge_crons_limits CHECK (catch_up_limit BETWEEN 1 AND 1000 AND max_attempts >= 1 AND jitter_millis >= 0
         AND timeout_millis >= 1 AND retention_millis >= 0),
     CONSTRAINT forge_crons_next_fire_at CHECK (next_fire_at >= '1970-01-01 00:00:00+00')
@@ -1338,7 +1347,7 @@ COMMENT ON COLUMN forge_daemons.note IS 'Last note that the daemon wrote about i
 
 -- A table of its own: instances of scope node come and go, and a pause must outlive them.
 CREATE TABLE forge_daemon_pauses (
-    name      text PRIMARY KEY,
+    name      forge_job_name PRIMARY KEY,
     paused_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE forge_daemon_pauses IS 'Names of daemons that are paused. Pauses survive restarts.';
@@ -1658,6 +1667,26 @@ COMMENT ON FUNCTION forge_keep_audit() IS 'Trigger: rejects changes of the audit
 CREATE TRIGGER forge_audit_deleted BEFORE DELETE ON forge_audit FOR EACH ROW EXECUTE FUNCTION forge_keep_audit();
 CREATE TRIGGER forge_audit_changed BEFORE UPDATE OR TRUNCATE ON forge_audit FOR EACH STATEMENT EXECUTE FUNCTION forge_keep_audit();
 
+-- The statement may give both columns (OVERRIDING SYSTEM VALUE): an entry in the future would never be deleted, one of the past could
+-- be deleted at once, and the number of the next entry would make the operation fail that needs it. The owner restores dumps.
+DO $create$
+BEGIN
+    EXECUTE pg_catalog.format($function$
+        CREATE FUNCTION forge_stamp_audit() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+        BEGIN
+            IF NOT pg_has_role(current_user, (SELECT c.relowner FROM pg_class c WHERE c.oid = TG_RELID), 'USAGE') THEN
+                NEW.id := nextval(%1$L::regclass);
+                NEW.at := clock_timestamp();
+            END IF;
+            RETURN NEW;
+        END
+        $body$
+    $function$, pg_catalog.format('%I.forge_audit_id_seq', pg_catalog.current_schema()));
+END
+$create$;
+COMMENT ON FUNCTION forge_stamp_audit() IS 'Trigger: sets number and time of entries that roles add which do not own the audit trail.';
+CREATE TRIGGER forge_audit_added BEFORE INSERT ON forge_audit FOR EACH ROW EXECUTE FUNCTION forge_stamp_audit();
+
 -- Changes by SQL to the small tables that operators edit. Statements of nodes begin with a comment by which they are recognised: that
 -- costs nothing, applies to one statement only, and needs no setting of the session, which a pooler might give to another client. Every
 -- role can copy the comment, so it counts only for roles that may write the trail, as nodes must. A role without that right cannot hide,
@@ -1687,6 +1716,17 @@ BEGIN
                 WHEN 'forge_job_limits' THEN
                     IF TG_OP = 'DELETE' THEN
                         what := 'limit.reset';
+                    ELSIF TG_OP = 'UPDATE' AND (OLD.name, OLD.overridden, OLD.concurrency, OLD.group_concurrency, OLD.group_rate,
+                                                OLD.group_period, OLD.group_burst)
+                          IS NOT DISTINCT FROM (NEW.name, NEW.overridden, NEW.concurrency, NEW.group_concurrency, NEW.group_rate,
+                                                NEW.group_period, NEW.group_burst) THEN
+                        what := 'limit.declare';
+                        how := coalesce(nullif(concat_ws(', ', CASE WHEN NEW.ordered THEN 'ordered' END,
+                                                         'concurrency ' || NEW.declared_concurrency,
+                                                         'group concurrency ' || NEW.declared_group_concurrency,
+                                                         'group rate ' || NEW.declared_group_rate
+                                                             || ' per ' || NEW.declared_group_period,
+                                                         'burst ' || nullif(NEW.declared_group_burst, 1)), ''), 'no limits');
                     ELSE
                         what := CASE WHEN NEW.overridden THEN 'limit.change' ELSE 'limit.reset' END;
                         how := coalesce(nullif(concat_ws(', ', 'concurrency ' || NEW.concurrency,
@@ -1711,9 +1751,7 @@ BEGIN
                     END IF;
             END CASE;
             INSERT INTO %1$I.forge_audit (who, address, source, action, target, detail, count)
-            VALUES (session_user, host(inet_client_addr()), 'sql', what,
-                    left(regexp_replace(which, '[\x01-\x1f\x7f-\x9f]', '?', 'g'), 500),
-                    left(regexp_replace(how, '[\x01-\x1f\x7f-\x9f]', '?', 'g'), 1000), 1);
+            VALUES (session_user, host(inet_client_addr()), 'sql', what, left(which, 500), left(how, 1000), 1);
             RETURN NULL;
         END
         $body$
@@ -1738,9 +1776,13 @@ CREATE TRIGGER forge_job_weights_audit AFTER INSERT OR UPDATE OR DELETE ON forge
 CREATE TRIGGER forge_job_limits_added AFTER INSERT OR DELETE ON forge_job_limits FOR EACH ROW
     EXECUTE FUNCTION forge_audit_statement();
 CREATE TRIGGER forge_job_limits_changed AFTER UPDATE ON forge_job_limits FOR EACH ROW
-    WHEN ((OLD.name, OLD.overridden, OLD.concurrency, OLD.group_concurrency, OLD.group_rate, OLD.group_period, OLD.group_burst)
+    WHEN ((OLD.name, OLD.overridden, OLD.concurrency, OLD.group_concurrency, OLD.group_rate, OLD.group_period, OLD.group_burst,
+           OLD.ordered, OLD.declared_concurrency, OLD.declared_group_concurrency, OLD.declared_group_rate,
+           OLD.declared_group_period, OLD.declared_group_burst)
           IS DISTINCT FROM
-          (NEW.name, NEW.overridden, NEW.concurrency, NEW.group_concurrency, NEW.group_rate, NEW.group_period, NEW.group_burst))
+          (NEW.name, NEW.overridden, NEW.concurrency, NEW.group_concurrency, NEW.group_rate, NEW.group_period, NEW.group_burst,
+           NEW.ordered, NEW.declared_concurrency, NEW.declared_group_concurrency, NEW.declared_group_rate,
+           NEW.declared_group_period, NEW.declared_group_burst))
     EXECUTE FUNCTION forge_audit_statement();
 -- Only for statements that name the column: the leader updates the row of a cron with each slot.
 CREATE TRIGGER forge_crons_paused AFTER UPDATE OF paused ON forge_crons FOR EACH ROW

@@ -83,6 +83,7 @@ class AuditTableTests extends AuditFixture {
                 "INSERT INTO forge_job_limits (name, overridden, concurrency) VALUES ('mail', true, 7)",
                 "UPDATE forge_job_limits SET concurrency = 8 WHERE name = 'mail'",
                 "UPDATE forge_job_limits SET overridden = false WHERE name = 'mail'",
+                "UPDATE forge_job_limits SET ordered = true, declared_concurrency = 3 WHERE name = 'mail'",
                 "DELETE FROM forge_job_limits WHERE name = 'mail'",
                 "INSERT INTO forge_job_weights (name, job_group, weight) VALUES ('mail', 'acme', 3)",
                 "DELETE FROM forge_job_weights",
@@ -101,6 +102,7 @@ class AuditTableTests extends AuditFixture {
                         "weight.change mail",
                         "weight.change mail",
                         "limit.reset mail",
+                        "limit.declare mail",
                         "limit.reset mail",
                         "limit.change mail",
                         "limit.change mail",
@@ -113,7 +115,8 @@ class AuditTableTests extends AuditFixture {
         assertThat(entries()).extracting(AuditEntry::source).containsOnly(AuditSource.SQL);
         assertThat(entries().get(0).address()).isIn("127.0.0.1", "::1");
         assertThat(entries().get(3).detail()).isEqualTo("group acme: 3");
-        assertThat(entries().get(6).detail()).isEqualTo("concurrency 8");
+        assertThat(entries().get(5).detail()).isEqualTo("ordered, concurrency 3");
+        assertThat(entries().get(7).detail()).isEqualTo("concurrency 8");
         assertThat(events()).isEmpty();
     }
 
@@ -205,7 +208,7 @@ class AuditTableTests extends AuditFixture {
 
     @Test
     void role_of_nodes_adds_entries_and_can_neither_change_nor_delete_recent_ones() {
-        execute("GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA public TO " + role);
+        grantAll();
         JdbcClient node = asRole();
         node.sql("INSERT INTO forge_audit (who, source, action, target, count) VALUES ('alice', 'java', 'a', 'b', 1)")
                 .update();
@@ -217,6 +220,41 @@ class AuditTableTests extends AuditFixture {
                 .as("change by the owner")
                 .doesNotThrowAnyException();
         assertThat(node.sql("DELETE FROM forge_audit").update()).isOne();
+    }
+
+    private void grantAll() {
+        execute("GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA public TO " + role);
+        execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO " + role);
+    }
+
+    @Test
+    void role_of_nodes_chooses_neither_the_number_nor_the_time_of_an_entry() {
+        grantAll();
+        jdbc.sql("INSERT INTO forge_job_pauses (name) VALUES ('first')").update();
+        long last = entries().get(0).id();
+        asRole().sql("""
+                        INSERT INTO forge_audit (id, at, who, source, action, target, count)
+                        OVERRIDING SYSTEM VALUE
+                        SELECT :last + n, now() - n * interval '8 days', 'alice', 'java', 'a', n::text, 1
+                        FROM generate_series(1, 3) AS n
+                        """).param("last", last).update();
+        assertThat(jdbc.sql("SELECT count(*) FROM forge_audit WHERE at > clock_timestamp() - interval '1 minute'")
+                        .query(Long.class)
+                        .single())
+                .isEqualTo(4);
+        // By the owner and by the trigger of the edited table.
+        for (int i = 0; i < 5; i++) {
+            jdbc.sql("INSERT INTO forge_job_pauses (name) VALUES (?)")
+                    .param("next-" + i)
+                    .update();
+        }
+        assertThat(entries()).hasSize(9).extracting(AuditEntry::id).doesNotHaveDuplicates();
+        isDenied(asRole(), "SELECT setval('forge_audit_id_seq', 1)");
+        execute("""
+                INSERT INTO forge_audit (id, at, who, source, action, target, count)
+                OVERRIDING SYSTEM VALUE VALUES (1000000, '2020-01-01 00:00:00+00', 'bob', 'java', 'a', 'restored', 1)
+                """);
+        assertThat(entries().get(0).id()).as("restored by the owner").isEqualTo(1_000_000);
     }
 
     @ParameterizedTest

@@ -384,4 +384,21 @@ class DaemonStoreTests {
                 .containsOnly("feed");
         assertThat(DaemonStore.isDaemon("scheduler")).isFalse();
     }
+
+    @Test
+    void paused_names_that_no_node_knows_neither_hide_others_nor_fill_lists() {
+        jdbc.sql("INSERT INTO forge_daemon_pauses (name) SELECT '!' || n FROM generate_series(1, 3000) AS n")
+                .update();
+        jdbc.sql("INSERT INTO forge_daemon_pauses (name) VALUES ('feed'), ('poll'), ('left')")
+                .update();
+        jdbc.sql("INSERT INTO forge_job_names (name) VALUES ('daemon:feed'), ('daemon:left')")
+                .update();
+        jdbc.sql("INSERT INTO forge_daemons (name) VALUES ('poll')").update();
+        assertThat(store.reports().list(null))
+                .filteredOn(DaemonInfo::paused)
+                .hasSize(1_003)
+                .extracting(DaemonInfo::name)
+                .contains("feed", "poll", "left");
+        assertThat(store.clusterView(one).paused()).containsExactly("feed");
+    }
 }

@@ -217,9 +217,32 @@ class GrantTests {
                         .query(String.class)
                         .list())
                 .containsExactly("operator_%s name.pause mail".formatted(database.name()));
+        JdbcClient.create(operator).sql("""
+                        INSERT INTO forge.forge_job_limits (name, overridden, concurrency) VALUES ('mail', true, 5);
+                        UPDATE forge.forge_job_limits SET overridden = false, concurrency = declared_concurrency WHERE name = 'mail';
+                        DELETE FROM forge.forge_job_pauses WHERE name = 'mail'
+                        """).update();
+        assertThat(privileges("operator"))
+                .containsExactly(
+                        "forge_daemon_pauses DELETE",
+                        "forge_daemon_pauses INSERT",
+                        "forge_daemon_pauses SELECT",
+                        "forge_job_limits INSERT",
+                        "forge_job_limits SELECT",
+                        "forge_job_limits UPDATE",
+                        "forge_job_pauses DELETE",
+                        "forge_job_pauses INSERT",
+                        "forge_job_pauses SELECT");
+        isDenied(operator, "INSERT INTO forge.forge_job_pauses (name, paused_at) VALUES ('mail', 'infinity')");
+        isDenied(operator, "INSERT INTO forge.forge_daemon_pauses (name, paused_at) VALUES ('feed', 'infinity')");
+        isDenied(operator, "INSERT INTO forge.forge_job_limits (name, declared_concurrency) VALUES ('post', 1)");
+        for (String column : List.of("name", "ordered", "changed_at", "declared_concurrency", "declared_group_rate")) {
+            isDenied(operator, "UPDATE forge.forge_job_limits SET %1$s = %1$s".formatted(column));
+        }
+        isDenied(operator, "DELETE FROM forge.forge_job_limits");
         isDenied(operator, "DELETE FROM forge.forge_audit");
         isDenied(operator, "SELECT FROM forge.forge_audit");
-        execute("TRUNCATE forge.forge_audit, forge.forge_job_pauses");
+        execute("TRUNCATE forge.forge_audit, forge.forge_job_pauses, forge.forge_job_limits");
     }
 
     @Test

@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 import static org.assertj.core.api.Assertions.tuple;
 
+import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobDemand;
@@ -205,6 +206,71 @@ class JobDemandTests extends JobFixture {
         jdbc.sql("DELETE FROM forge_jobs WHERE id = (SELECT id FROM forge_jobs LIMIT 1)")
                 .update();
         assertThat(entry(jobs.demand(), "many").due()).isEqualTo(new JobCount(10_000, true));
+    }
+
+    @Test
+    void capabilities_that_nobody_offers_do_not_hide_the_offered_ones() {
+        Jobs jobs = reader();
+        worker("zgpu", "default\t10", "train\ttrain\tdefault\t1\t");
+        register("train");
+        rows(10_000, "name, worker_capability", "'train', 'junk-' || n");
+        rows(500, "name, worker_capability", "'train', 'zgpu'");
+        JobDemand demand = jobs.demand();
+        Total real = demand.capabilities().stream()
+                .filter(total -> total.name().equals("zgpu"))
+                .findFirst()
+                .orElseThrow();
+        assertThat(real.due()).isEqualTo(new JobCount(500, true));
+        assertThat(real.neededSlots(MINUTE)).isEqualTo(500);
+        assertThat(demand.executor("default").due().exact()).isFalse();
+        assertThat(demand.entries())
+                .as("1,000 others, the rest, and those of the worker")
+                .hasSize(1_003);
+        Entry rest = demand.entries().stream()
+                .filter(entry -> JobDemand.OTHER.equals(entry.capability()))
+                .findFirst()
+                .orElseThrow();
+        assertThat(rest.due()).isEqualTo(new JobCount(9_000, false));
+        assertThat(rest.neededSlots(MINUTE)).isZero();
+    }
+
+    @Test
+    void capability_that_a_handler_declares_is_not_hidden_while_its_workers_are_scaled_to_zero() {
+        var gateway = new TestJobs(database.dataSource());
+        gateway.handlers.add(new JobHandler(
+                "train",
+                List.of(),
+                "zgpu",
+                50,
+                new JobHandler.Limits(3, TestJobs.AT_ONCE, 0, Set.of(), null, null),
+                JobHandler.Grouping.NONE,
+                new JobHandler.Target(null, null, (payload, context) -> null, "test")));
+        Jobs jobs = cluster.start(
+                        "reader",
+                        gateway,
+                        settings ->
+                                with(settings, NodeMode.AUTO, Set.of(NodeRole.FUNCTION, NodeRole.SCHEDULER), List.of()))
+                .jobs();
+        rows(2_000, "name, worker_capability", "'train', 'junk-' || n");
+        rows(5, "name, worker_capability", "'train', 'zgpu'");
+        assertThat(jobs.demand().capabilities())
+                .filteredOn(total -> total.name().equals("zgpu"))
+                .extracting(total -> total.neededSlots(MINUTE))
+                .containsExactly(5L);
+    }
+
+    @Test
+    void groups_of_capabilities_that_nobody_offers_do_not_hide_what_may_start() {
+        Jobs jobs = reader();
+        worker("zgpu", "default\t10", "train\ttrain\tdefault\t1\t");
+        register("train");
+        jobs.limit("train", JobLimits.none().withGroupConcurrency(1));
+        rows(3_000, "name, worker_capability, job_group", "'train', 'junk-' || n, 'g' || n");
+        rows(200, "name, worker_capability, job_group", "'train', 'zgpu', 'g' || n");
+        assertThat(jobs.demand().capabilities())
+                .filteredOn(total -> total.name().equals("zgpu"))
+                .extracting(Total::startable)
+                .containsExactly(200L);
     }
 
     @Test

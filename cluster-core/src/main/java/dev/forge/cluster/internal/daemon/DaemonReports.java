@@ -24,6 +24,9 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 /** Reads daemons and their instances for users. */
 final class DaemonReports {
 
+    /** How many paused names that no node knows are listed: operators may add any by SQL. */
+    private static final int MOST_PAUSED = 1_000;
+
     private final Schema schema;
     private final JdbcClient jdbc;
 
@@ -50,11 +53,19 @@ final class DaemonReports {
                             .add(instance(row));
                 })
                 .list();
-        Set<String> paused = Set.copyOf(
-                jdbc.sql(schema.sql("SELECT name FROM ~.forge_daemon_pauses WHERE :name::text IS NULL OR name = :name"))
-                        .param("name", name)
-                        .query((row, n) -> row.getString(1))
-                        .list());
+        Set<String> paused = Set.copyOf(jdbc.sql(schema.sql("""
+                                SELECT p.name FROM ~.forge_daemon_pauses p
+                                WHERE (:name::text IS NULL OR p.name = :name)
+                                  AND (p.name IN (SELECT d.name FROM ~.forge_daemons d)
+                                       OR p.name IN (SELECT substr(k.name, 8) FROM ~.forge_job_names k
+                                                     WHERE starts_with(k.name, 'daemon:')))
+                                UNION
+                                (SELECT p.name FROM ~.forge_daemon_pauses p WHERE :name::text IS NULL OR p.name = :name
+                                 ORDER BY p.name LIMIT %d)
+                                """.formatted(MOST_PAUSED)))
+                .param("name", name)
+                .query((row, n) -> row.getString(1))
+                .list());
         paused.forEach(p -> instances.computeIfAbsent(p, d -> new ArrayList<>()));
         Map<String, List<String>> candidates = candidates();
         // Only a paused daemon of scope NODE can have no row.

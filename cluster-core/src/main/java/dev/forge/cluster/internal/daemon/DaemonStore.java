@@ -282,7 +282,11 @@ public final class DaemonStore {
                 SELECT d.scope, d.name, d.instance, d.node_id, d.status FROM ~.forge_daemons d
                 WHERE d.scope = 'cluster' AND d.status IN ('stopped', 'failed') OR d.scope = 'node' AND d.node_id = :node
                 UNION ALL
-                SELECT 'paused', p.name, 0, NULL, NULL FROM ~.forge_daemon_pauses p
+                -- Of daemons that nodes run: operators may pause any name by SQL.
+                SELECT 'paused', p.name, 0, NULL, NULL
+                FROM (SELECT DISTINCT substr(h.handler, 8) AS name FROM ~.forge_nodes n, unnest(n.handlers) AS h (handler)
+                      WHERE h.handler LIKE 'daemon:%') AS d
+                JOIN ~.forge_daemon_pauses p ON p.name = d.name
                 """))
                 .param("node", node)
                 .query((row, n) -> {

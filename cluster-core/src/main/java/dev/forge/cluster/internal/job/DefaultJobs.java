@@ -160,8 +160,7 @@ public final class DefaultJobs implements InspectableJobs {
                         batchReports,
                         new JobDependencyStore(schema, application),
                         new NodeReports(schema, application)));
-        this.demand =
-                new JobDemandReader(new JobDemandReports(schema, dependencies.control), engine, this::handlerName);
+        this.demand = new JobDemandReader(new JobDemandReports(schema, dependencies.control), engine, handlers);
         this.history = new JobHistoryReports(schema, application);
     }
 

@@ -3,24 +3,29 @@
 package dev.forge.cluster.internal.job;
 
 import dev.forge.cluster.internal.job.PublishedExecutors.Route;
+import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.store.JobDemandReports;
 import dev.forge.cluster.internal.job.store.JobDemandReports.Due;
+import dev.forge.cluster.internal.job.store.JobDemandReports.GroupedPlace;
 import dev.forge.cluster.internal.job.store.JobDemandReports.Held;
 import dev.forge.cluster.internal.job.store.JobDemandReports.Limits;
 import dev.forge.cluster.internal.job.store.JobDemandReports.NameState;
 import dev.forge.cluster.internal.job.store.JobDemandReports.Place;
+import dev.forge.cluster.internal.job.store.JobDemandReports.Waiting;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobDemand;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.function.Function;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -31,17 +36,23 @@ final class JobDemandReader {
     private static final NameState UNKNOWN = new NameState(false, false);
     private static final Limits UNLIMITED = new Limits(null, false);
     private static final Held NONE_HELD = new Held(0, 0);
-    private static final Due NONE_DUE = new Due(0, 0, Duration.ZERO);
+    private static final Due NONE_DUE = new Due(0, true, 0, Duration.ZERO);
+
+    private static final Comparator<JobDemand.Entry> ORDER = Comparator.comparing(JobDemand.Entry::name)
+            .thenComparing(JobDemand.Entry::capability, Comparator.nullsFirst(Comparator.naturalOrder()));
+
+    /** How many groups of places that no worker is known for are gone through together. */
+    private static final int MOST_OTHER_GROUPS = 10_000;
 
     private final JobDemandReports reports;
     private final JobEngine engine;
-    private final Function<String, String> handlerOf;
+    private final JobHandlers handlers;
 
-    /** @param handlerOf returns the name of this node's handler for jobs of a name; the name itself if it has none */
-    JobDemandReader(JobDemandReports reports, JobEngine engine, Function<String, String> handlerOf) {
+    /** @param handlers those of this node */
+    JobDemandReader(JobDemandReports reports, JobEngine engine, JobHandlers handlers) {
         this.reports = reports;
         this.engine = engine;
-        this.handlerOf = handlerOf;
+        this.handlers = handlers;
     }
 
     /** Active workers that publish the same. */
@@ -49,6 +60,11 @@ final class JobDemandReader {
 
         boolean offers(String capability) {
             return capability.isEmpty() || capabilities.contains(capability);
+        }
+
+        /** @param name a name that these workers have a handler for */
+        Route route(String name) {
+            return Objects.requireNonNull(executors.routes().get(name));
         }
 
         int slots(String executor) {
@@ -71,50 +87,91 @@ final class JobDemandReader {
         Set<String> handled = workers.stream()
                 .flatMap(group -> group.executors.routes().keySet().stream())
                 .collect(Collectors.toCollection(TreeSet::new));
-        return new Calculation(workers, reports.due(handled), reports.held()).demand();
+        Set<String> capabilities = capabilities(workers);
+        return new Calculation(workers, capabilities, reports.due(handled, capabilities), reports.held()).demand();
+    }
+
+    /** Returns the capabilities that workers offer, and those that handlers declare: their workers may be scaled to zero. */
+    private Set<String> capabilities(List<Group> workers) {
+        var capabilities = new TreeSet<>(Set.of(""));
+        for (Group group : workers) {
+            capabilities.addAll(group.capabilities);
+            group.executors.routes().values().forEach(route -> capabilities.add(route.capability()));
+        }
+        handlers.all().forEach(handler -> {
+            String capability = handler.capability();
+            if (capability != null) {
+                capabilities.add(capability);
+            }
+        });
+        capabilities.removeIf(capability -> capability.startsWith("@"));
+        return capabilities;
+    }
+
+    private String handlerOf(String name) {
+        JobHandler handler = handlers.named(name);
+        return handler == null ? name : handler.name();
     }
 
     private final class Calculation {
 
         private final List<Group> workers;
+        private final Set<String> capabilities;
         private final Map<Place, Due> due;
+        private final Map<String, Due> rest;
         private final Map<Place, Held> held;
-        private final Map<String, String> handlers = new HashMap<>();
-        private final List<Place> places;
 
-        Calculation(List<Group> workers, Map<Place, Due> due, Map<Place, Held> held) {
+        /** The workers that have a handler for a name. */
+        private final Map<String, List<Group>> knowing = new HashMap<>();
+
+        private final Map<String, String> handlerNames = new HashMap<>();
+        private final Set<Place> places;
+
+        Calculation(List<Group> workers, Set<String> capabilities, Waiting waiting, Map<Place, Held> held) {
             this.workers = workers;
-            this.due = due;
+            this.capabilities = capabilities;
+            this.due = waiting.places();
+            this.rest = waiting.rest();
             this.held = held;
-            var found = new TreeSet<>(Comparator.comparing(Place::name).thenComparing(Place::capability));
-            found.addAll(due.keySet());
-            found.addAll(held.keySet());
+            this.places = new HashSet<>(due.keySet());
+            places.addAll(held.keySet());
             for (Group group : workers) {
-                group.executors.routes().forEach((name, route) -> found.add(new Place(name, route.capability())));
+                group.executors.routes().forEach((name, route) -> {
+                    knowing.computeIfAbsent(name, key -> new ArrayList<>()).add(group);
+                    places.add(new Place(name, route.capability()));
+                });
             }
-            this.places = List.copyOf(found);
-            places.forEach(place -> handlers.computeIfAbsent(place.name(), this::handler));
+            places.forEach(place -> handlerNames.computeIfAbsent(place.name(), this::handler));
         }
 
         private String handler(String name) {
-            return routes(name).map(Route::handler).findFirst().orElseGet(() -> handlerOf.apply(name));
+            return routes(name).map(Route::handler).findFirst().orElseGet(() -> handlerOf(name));
         }
 
         private Stream<Route> routes(String name) {
-            return workers.stream()
-                    .flatMap(group -> Stream.ofNullable(group.executors.routes().get(name)));
+            return knowing(name).stream().map(group -> group.route(name));
+        }
+
+        private List<Group> knowing(String name) {
+            return knowing.getOrDefault(name, List.of());
         }
 
         JobDemand demand() {
-            Map<String, NameState> states = reports.states(handlers.keySet());
+            var names = new HashSet<>(handlerNames.keySet());
+            names.addAll(rest.keySet());
+            Map<String, NameState> states = reports.states(names);
             Map<Place, Long> startable = startable(states);
             Map<String, Duration> durations = reports.durations();
-            List<JobDemand.Entry> entries = places.stream()
-                    .map(place -> entry(
-                            place,
-                            startable.getOrDefault(place, 0L),
-                            durations.get(place.name()),
-                            states.getOrDefault(place.name(), UNKNOWN).paused()))
+            List<JobDemand.Entry> entries = Stream.concat(
+                            places.stream()
+                                    .map(place -> entry(
+                                            place,
+                                            startable.getOrDefault(place, 0L),
+                                            durations.get(place.name()),
+                                            isPaused(states, place.name()))),
+                            rest.entrySet().stream()
+                                    .map(more -> rest(more.getKey(), more.getValue(), isPaused(states, more.getKey()))))
+                    .sorted(ORDER)
                     .toList();
             return new JobDemand(entries, executors(entries), capabilities(entries));
         }
@@ -123,12 +180,11 @@ final class JobDemandReader {
             Due waiting = due.getOrDefault(place, NONE_DUE);
             Held holding = held.getOrDefault(place, NONE_HELD);
             String name = place.name();
-            boolean exact = waiting.jobs() <= JobDemandReports.MOST_COUNTED;
             return new JobDemand.Entry(
                     name,
                     place.capability().isEmpty() ? null : place.capability(),
                     executor(name),
-                    new JobCount(Math.min(waiting.jobs(), JobDemandReports.MOST_COUNTED) + holding.claimed(), exact),
+                    new JobCount(waiting.jobs() + holding.claimed(), waiting.exact()),
                     waiting.jobs() == 0 ? null : waiting.oldest(),
                     startable,
                     holding.running(),
@@ -138,25 +194,36 @@ final class JobDemandReader {
                     paused);
         }
 
+        /** Returns the demand of jobs whose capabilities are not listed: nobody knows a worker for them, so they need no slots. */
+        private JobDemand.Entry rest(String name, Due more, boolean paused) {
+            return new JobDemand.Entry(
+                    name,
+                    JobDemand.OTHER,
+                    executor(name),
+                    new JobCount(more.jobs(), false),
+                    more.oldest(),
+                    0,
+                    0,
+                    0,
+                    1,
+                    null,
+                    paused);
+        }
+
         // Slots ---------------------------------------------------------------------------------------------
 
         private int slots(Place place) {
-            return workers.stream()
+            return knowing(place.name()).stream()
                     .filter(group -> group.offers(place.capability()))
-                    .mapToInt(group -> {
-                        Route route = group.executors.routes().get(place.name());
-                        return route == null ? 0 : group.slots(route.executor());
-                    })
+                    .mapToInt(group -> group.slots(group.route(place.name()).executor()))
                     .sum();
         }
 
         private String executor(String name) {
             var slots = new TreeMap<String, Integer>();
-            for (Group group : workers) {
-                Route route = group.executors.routes().get(name);
-                if (route != null) {
-                    slots.merge(route.executor(), group.slots(route.executor()), Integer::sum);
-                }
+            for (Group group : knowing(name)) {
+                String executor = group.route(name).executor();
+                slots.merge(executor, group.slots(executor), Integer::sum);
             }
             return slots.entrySet().stream()
                     .max(Map.Entry.comparingByValue())
@@ -165,8 +232,10 @@ final class JobDemandReader {
         }
 
         private List<JobDemand.Total> executors(List<JobDemand.Entry> entries) {
+            Map<String, List<JobDemand.Entry>> byExecutor =
+                    entries.stream().collect(Collectors.groupingBy(JobDemand.Entry::executor));
             var names = new TreeSet<>(engine.executors());
-            entries.forEach(entry -> names.add(entry.executor()));
+            names.addAll(byExecutor.keySet());
             workers.forEach(group -> names.addAll(group.executors.slots().keySet()));
             return names.stream()
                     .map(name -> new JobDemand.Total(
@@ -174,17 +243,22 @@ final class JobDemandReader {
                             workers.stream()
                                     .mapToInt(group -> group.slots(name))
                                     .sum(),
-                            entries.stream()
-                                    .filter(entry -> entry.executor().equals(name))
-                                    .toList()))
+                            byExecutor.getOrDefault(name, List.of())))
                     .toList();
         }
 
         private List<JobDemand.Total> capabilities(List<JobDemand.Entry> entries) {
-            var names = new TreeSet<String>();
-            places.forEach(place -> names.add(place.capability()));
+            var byCapability = new HashMap<String, List<JobDemand.Entry>>();
+            for (JobDemand.Entry entry : entries) {
+                String capability = entry.capability();
+                if (capability != null) {
+                    byCapability
+                            .computeIfAbsent(capability, key -> new ArrayList<>())
+                            .add(entry);
+                }
+            }
+            var names = new TreeSet<>(byCapability.keySet());
             workers.forEach(group -> names.addAll(group.capabilities));
-            names.remove("");
             return names.stream()
                     .map(name -> new JobDemand.Total(
                             name,
@@ -192,9 +266,7 @@ final class JobDemandReader {
                                     .filter(group -> group.offers(name))
                                     .mapToInt(Group::slots)
                                     .sum(),
-                            entries.stream()
-                                    .filter(entry -> name.equals(entry.capability()))
-                                    .toList()))
+                            byCapability.getOrDefault(name, List.of())))
                     .toList();
         }
 
@@ -202,13 +274,13 @@ final class JobDemandReader {
 
         /** Returns how many due jobs could start if there were enough slots. */
         private Map<Place, Long> startable(Map<String, NameState> states) {
-            Map<String, Limits> limits = reports.limits(handlers.values());
-            Map<Place, Long> inGroups = startableInGroups(limits);
+            Map<String, Limits> limits = reports.limits(new HashSet<>(handlerNames.values()));
+            Map<Place, Long> inGroups = startableInGroups(limits, states);
             Map<String, Long> room = room(limits);
             var startable = new HashMap<Place, Long>();
             for (Place place : places) {
                 NameState state = states.getOrDefault(place.name(), UNKNOWN);
-                String handler = Objects.requireNonNull(handlers.get(place.name()));
+                String handler = Objects.requireNonNull(handlerNames.get(place.name()));
                 long pending = 0;
                 if (state.registered() && !state.paused()) {
                     Due waiting = due.getOrDefault(place, NONE_DUE);
@@ -223,41 +295,57 @@ final class JobDemandReader {
                 }
                 // Claimed jobs have a place of their limits, and a pause does not stop them.
                 startable.put(
-                        place,
-                        Math.min(pending, JobDemandReports.MOST_COUNTED)
-                                + held.getOrDefault(place, NONE_HELD).claimed());
+                        place, pending + held.getOrDefault(place, NONE_HELD).claimed());
             }
             return startable;
         }
 
-        private Map<Place, Long> startableInGroups(Map<String, Limits> limits) {
-            var limited = new HashMap<String, String>();
-            due.forEach((place, jobs) -> {
-                String handler = Objects.requireNonNull(handlers.get(place.name()));
-                if (jobs.jobs() > jobs.ungrouped()
-                        && limits.getOrDefault(handler, UNLIMITED).perGroup()) {
-                    limited.put(place.name(), handler);
-                }
-            });
-            return limited.isEmpty() ? Map.of() : reports.startableInGroups(limited);
+        private Map<Place, Long> startableInGroups(Map<String, Limits> limits, Map<String, NameState> states) {
+            List<Place> limited = due.keySet().stream()
+                    .filter(place -> {
+                        NameState state = states.getOrDefault(place.name(), UNKNOWN);
+                        Due waiting = Objects.requireNonNull(due.get(place));
+                        return state.registered()
+                                && !state.paused()
+                                && waiting.jobs() > waiting.ungrouped()
+                                && limits.getOrDefault(handlerNames.get(place.name()), UNLIMITED)
+                                        .perGroup();
+                    })
+                    .toList();
+            if (limited.isEmpty()) {
+                return Map.of();
+            }
+            long others = limited.stream()
+                    .filter(place -> !capabilities.contains(place.capability()))
+                    .count();
+            int groupsOfOthers = (int) Math.min(JobDemandReports.MOST_GROUPS, MOST_OTHER_GROUPS / Math.max(1, others));
+            return reports.startableInGroups(limited.stream()
+                    .map(place -> new GroupedPlace(
+                            place,
+                            Objects.requireNonNull(handlerNames.get(place.name())),
+                            capabilities.contains(place.capability()) ? JobDemandReports.MOST_GROUPS : groupsOfOthers))
+                    .toList());
         }
 
         /** Returns how many more jobs of each handler with a limit may run. */
         private Map<String, Long> room(Map<String, Limits> limits) {
+            var running = new HashMap<String, Long>();
+            held.forEach((place, jobs) -> running.merge(
+                    Objects.requireNonNull(handlerNames.get(place.name())),
+                    (long) jobs.running() + jobs.claimed(),
+                    Long::sum));
             var room = new HashMap<String, Long>();
             limits.forEach((handler, limit) -> {
                 Integer concurrency = limit.concurrency();
                 if (concurrency != null) {
-                    long running = held.entrySet().stream()
-                            .filter(entry ->
-                                    handler.equals(handlers.get(entry.getKey().name())))
-                            .mapToLong(entry -> entry.getValue().running()
-                                    + entry.getValue().claimed())
-                            .sum();
-                    room.put(handler, Math.max(0, concurrency - running));
+                    room.put(handler, Math.max(0, concurrency - running.getOrDefault(handler, 0L)));
                 }
             });
             return room;
         }
+    }
+
+    private static boolean isPaused(Map<String, NameState> states, String name) {
+        return states.getOrDefault(name, UNKNOWN).paused();
     }
 }

@@ -10,12 +10,23 @@ import io.micrometer.core.instrument.MultiGauge;
 import io.micrometer.core.instrument.Tags;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
-/** The gauges of the demand for workers. The demand bounds the number of their tags. */
+/** The gauges of the demand for workers. */
 final class DemandGauges {
+
+    /** How many entries without slots have gauges of their own: anybody who may enqueue can make up names and capabilities. */
+    private static final int MOST_OTHERS = 100;
+
+    private static final Comparator<Entry> LARGEST_FIRST = Comparator.comparingLong(
+                    (Entry entry) -> entry.due().jobs() + entry.running())
+            .reversed();
 
     private final MeterRegistry registry;
     private final String cluster;
@@ -80,9 +91,37 @@ final class DemandGauges {
     }
 
     void publish(JobDemand demand) {
-        ofJobs.forEach(published -> publish(published, demand.entries(), DemandGauges::tags));
+        List<Entry> entries = bounded(demand.entries());
+        ofJobs.forEach(published -> publish(published, entries, DemandGauges::tags));
         ofExecutors.forEach(
                 published -> publish(published, demand.executors(), total -> Tags.of("executor", total.name())));
+    }
+
+    /** Returns the entries that workers have slots for, the largest of the other ones, and one for all further ones. */
+    static List<Entry> bounded(List<Entry> entries) {
+        Map<Boolean, List<Entry>> bySlots =
+                entries.stream().collect(Collectors.partitioningBy(entry -> entry.slots() > 0));
+        var bounded = new ArrayList<>(Objects.requireNonNull(bySlots.get(true)));
+        List<Entry> others = Objects.requireNonNull(bySlots.get(false)).stream()
+                .sorted(LARGEST_FIRST)
+                .toList();
+        bounded.addAll(others.subList(0, Math.min(MOST_OTHERS, others.size())));
+        if (others.size() > MOST_OTHERS) {
+            var rest = new Total(BoundedTag.OTHER, 0, others.subList(MOST_OTHERS, others.size()));
+            bounded.add(new Entry(
+                    BoundedTag.OTHER,
+                    BoundedTag.OTHER,
+                    BoundedTag.OTHER,
+                    rest.due(),
+                    rest.oldestDueAge(),
+                    rest.startable(),
+                    rest.running(),
+                    0,
+                    1,
+                    null,
+                    false));
+        }
+        return bounded;
     }
 
     private static <T> void publish(Published<T> published, List<T> sources, Function<T, Tags> tags) {

@@ -8,6 +8,7 @@ import dev.forge.cluster.autoconfigure.operations.LimitsDescriptor.LimitDescript
 import dev.forge.cluster.job.JobSummary;
 import dev.forge.cluster.job.Jobs;
 import java.time.Duration;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -65,11 +66,19 @@ final class JobNamesResource implements Resource {
         return request.result(new JobNamesDescriptor(
                 range.toSeconds(),
                 names.stream()
+                        // Anybody who may enqueue can make up names: they must not push out the others.
+                        .sorted(Comparator.comparing((String name) -> !isHandled(waiting.get(name)))
+                                .thenComparing(Comparator.naturalOrder()))
                         .limit(MOST_NAMES)
+                        .sorted()
                         .map(name -> descriptor(
                                 name, paused.contains(name), waiting.get(name), summaries.get(name), limited.get(name)))
                         .toList(),
                 names.size() > MOST_NAMES));
+    }
+
+    private static boolean isHandled(DemandDescriptor.@Nullable JobNameDescriptor waiting) {
+        return waiting != null && waiting.slots() > 0;
     }
 
     private static <T> Map<String, T> byName(List<T> entries, Function<T, String> name) {

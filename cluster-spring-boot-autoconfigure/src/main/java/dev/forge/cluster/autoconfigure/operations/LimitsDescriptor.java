@@ -25,6 +25,7 @@ public record LimitsDescriptor(List<LimitDescriptor> limits) {
      * @param ordered whether the jobs of a group run in the order in which they were enqueued
      * @param overridden whether the limits were set at run time
      * @param declared the limits that the handler declares, if others were set at run time; otherwise absent
+     * @param problem why the stored limits are invalid; absent if they are valid
      * @param groups groups that have jobs on nodes, the fullest first, then groups with a weight; absent in lists
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
@@ -38,6 +39,7 @@ public record LimitsDescriptor(List<LimitDescriptor> limits) {
             boolean ordered,
             boolean overridden,
             @Nullable DeclaredLimitsDescriptor declared,
+            @Nullable String problem,
             @Nullable List<GroupDescriptor> groups) {}
 
     /**

@@ -120,6 +120,7 @@ final class LimitsResource implements Resource {
                 name.ordered(),
                 name.overridden(),
                 name.overridden() ? declared(name.declared()) : null,
+                name.problem(),
                 groups);
     }
 

@@ -246,4 +246,35 @@ class LimitsEndpointTests {
             assertThat(client.post("declared", "limits", "sync").error(400)).contains("observer");
         });
     }
+
+    @Test
+    void limits_that_a_node_cannot_read_are_shown_as_invalid() {
+        runner().run(context -> {
+            EndpointClient client = EndpointClient.of(context);
+            database.jdbc()
+                    .sql("ALTER TABLE forge_job_limits DROP CONSTRAINT forge_job_limits_concurrency")
+                    .update();
+            try {
+                database.jdbc()
+                        .sql("UPDATE forge_job_limits SET concurrency = 0 WHERE name = 'sync'")
+                        .update();
+                String problem = "JobLimits: concurrency (0) must be at least 1";
+                assertThat(client.get("limits").list("limits"))
+                        .hasSize(2)
+                        .element(1)
+                        .isEqualTo(Map.of(
+                                "name", "sync", "held", 0, "ordered", false, "overridden", false, "problem", problem));
+                assertThat(client.get("limits", "sync").body().toString()).contains(problem);
+                assertThat(client.get("job-names").list("names"))
+                        .filteredOn(name -> name.toString().contains(problem))
+                        .hasSize(1);
+            } finally {
+                database.clear();
+                database.jdbc()
+                        .sql(
+                                "ALTER TABLE forge_job_limits ADD CONSTRAINT forge_job_limits_concurrency CHECK (concurrency >= 1)")
+                        .update();
+            }
+        });
+    }
 }

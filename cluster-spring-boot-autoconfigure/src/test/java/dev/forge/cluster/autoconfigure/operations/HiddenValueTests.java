@@ -160,16 +160,6 @@ class HiddenValueTests {
     }
 
     @Test
-    void control_characters_in_names_do_not_reach_the_audit_trail() {
-        jdbc.sql("INSERT INTO forge_job_pauses (name) VALUES (E'a\\n\\x1b[31mforged line')")
-                .update();
-        assertThat(jdbc.sql("SELECT target FROM forge_audit WHERE source = 'sql' ORDER BY id DESC LIMIT 1")
-                        .query(String.class)
-                        .single())
-                .isEqualTo("a??[31mforged line");
-    }
-
-    @Test
     void impossible_filter_of_runs_is_refused() {
         run(context -> assertThatThrownBy(() -> context.getBean(ClusterOperations.class)
                         .read(BLIND, List.of("workflows"), Map.of("name", "x".repeat(900))))

@@ -5,19 +5,24 @@ package dev.forge.cluster.internal.job.store;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.job.store.JobDemandReports.Due;
+import dev.forge.cluster.internal.job.store.JobDemandReports.GroupedPlace;
 import dev.forge.cluster.internal.job.store.JobDemandReports.Held;
 import dev.forge.cluster.internal.job.store.JobDemandReports.Limits;
 import dev.forge.cluster.internal.job.store.JobDemandReports.NameState;
+import dev.forge.cluster.internal.job.store.JobDemandReports.Names;
 import dev.forge.cluster.internal.job.store.JobDemandReports.Place;
+import dev.forge.cluster.internal.job.store.JobDemandReports.Waiting;
 import dev.forge.cluster.internal.job.store.JobDemandReports.Workers;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
 /** What the demand for workers is calculated from, and how many rows that reads. */
@@ -57,7 +62,8 @@ class JobDemandReportsTests extends JobStoreFixture {
         rows(7, "name, status", "'job', 'completed'");
         rows(1, "name, scheduled_at", "'later', now() + interval '1 hour'");
         rows(1, "name, scheduled_at", "'old', now() - interval '1 hour'");
-        Map<Place, Due> due = demand.due(List.of("idle", "job"));
+        Map<Place, Due> due = demand.dueOf(List.of("idle", "job", "later", "old"), List.of(""))
+                .places();
         assertThat(due).containsOnlyKeys(any("job"), new Place("job", "gpu"), any("old"));
         assertThat(due.get(any("job"))).extracting(Due::jobs, Due::ungrouped).containsExactly(3L, 3L);
         assertThat(due.get(new Place("job", "gpu")))
@@ -75,20 +81,59 @@ class JobDemandReportsTests extends JobStoreFixture {
         rows(3, "name", "'few'");
         jdbc.sql("VACUUM ANALYZE forge_jobs").update();
         var due = new HashMap<Place, Due>();
-        assertThat(reads(() -> due.putAll(demand.due(List.of("few", "future", "many", "nothing")))))
+        assertThat(reads(() -> due.putAll(demand.dueOf(List.of("few", "future", "many", "nothing"), List.of("", "gpu"))
+                        .places())))
                 .isLessThan(JobDemandReports.MOST_COUNTED + 200);
-        assertThat(due.get(any("many")).jobs()).isGreaterThan(JobDemandReports.MOST_COUNTED);
+        assertThat(due.get(any("many")))
+                .extracting(Due::jobs, Due::exact)
+                .containsExactly((long) JobDemandReports.MOST_COUNTED, false);
         assertThat(due.get(any("few")).jobs()).isEqualTo(3);
         assertThat(due).doesNotContainKey(any("future"));
     }
 
     @Test
-    void names_without_a_handler_do_not_hide_those_with_one() {
-        rows(3_000, "name", "'junk-' || n");
+    void other_names_do_not_hide_those_that_a_node_has_or_had_a_handler_for() {
+        rows(12_000, "name", "'junk-' || n");
         rows(2, "name", "'known'");
-        Map<Place, Due> due = demand.due(List.of("known"));
-        assertThat(due).hasSizeBetween(1_000, 1_001);
-        assertThat(due.get(any("known")).jobs()).isEqualTo(2);
+        rows(1, "name", "'left'");
+        jdbc.sql("INSERT INTO forge_job_names (name) VALUES ('left'), ('idle')").update();
+        jdbc.sql("VACUUM ANALYZE forge_jobs").update();
+        var names = new AtomicReference<Names>();
+        assertThat(reads(() -> names.set(demand.names(List.of("known"))))).isLessThan(25_000);
+        assertThat(names.get().known()).containsExactlyInAnyOrder("known", "left");
+        assertThat(names.get().others()).hasSize(10_000).allMatch(name -> name.startsWith("junk-"));
+        Waiting due = demand.dueOf(names.get().others(), Set.of());
+        assertThat(due.places())
+                .hasSize(1_000)
+                .allSatisfy((place, jobs) -> assertThat(jobs.jobs()).isOne());
+        assertThat(due.rest()).hasSize(9_000);
+    }
+
+    @Test
+    void given_capabilities_come_first_and_the_rest_is_counted_together() {
+        rows(12_000, "name, worker_capability", "'job', 'junk-' || n");
+        rows(2_000, "name, worker_capability, priority", "'job', 'junk-1', n % 101");
+        rows(500, "name, worker_capability, priority", "'job', 'zgpu', n % 7");
+        rows(1, "name, worker_capability", "'other', 'tpu'");
+        jdbc.sql("VACUUM ANALYZE forge_jobs").update();
+        var waiting = new AtomicReference<Waiting>();
+        assertThat(reads(() -> waiting.set(demand.dueOf(List.of("job", "other"), List.of("", "zgpu")))))
+                .isLessThan(30_000);
+        Map<Place, Due> due = waiting.get().places();
+        assertThat(due).hasSize(1 + 1_000);
+        assertThat(due.get(new Place("job", "zgpu")))
+                .extracting(Due::jobs, Due::exact, Due::ungrouped)
+                .containsExactly(500L, true, 500L);
+        assertThat(due.get(new Place("other", "tpu")).exact())
+                .as("the names take turns")
+                .isTrue();
+        assertThat(due.get(new Place("job", "junk-1")))
+                .as("many jobs with a capability that nobody offers")
+                .extracting(Due::jobs, Due::exact)
+                .containsExactly(100L, false);
+        assertThat(waiting.get().rest()).containsOnlyKeys("job");
+        assertThat(waiting.get().rest().get("job").exact()).isFalse();
+        assertThat(waiting.get().rest().get("job").jobs()).isBetween(8_990L, 9_010L);
     }
 
     @Test
@@ -134,6 +179,16 @@ class JobDemandReportsTests extends JobStoreFixture {
                         "ordered", new Limits(null, true)));
     }
 
+    /** @param names pairs of the name of jobs and that of their handler */
+    private Map<Place, Long> startable(String... names) {
+        var places = new ArrayList<GroupedPlace>();
+        for (int i = 0; i < names.length; i += 2) {
+            places.add(new GroupedPlace(any(names[i]), names[i + 1], 1_000));
+            places.add(new GroupedPlace(new Place(names[i], "gpu"), names[i + 1], 1_000));
+        }
+        return demand.startableInGroups(places);
+    }
+
     @Test
     void groups_may_start_what_their_limits_allow() {
         limit("shared", "group_concurrency", "3");
@@ -146,7 +201,7 @@ class JobDemandReportsTests extends JobStoreFixture {
         rows(9, "name, job_group, scheduled_at", "'shared', 'later', now() + interval '1 hour'");
         rows(9, "name, job_group, worker_capability", "'shared', 'd', 'gpu'");
         rows(9, "name", "'shared'");
-        assertThat(demand.startableInGroups(Map.of("shared", "shared")))
+        assertThat(startable("shared", "shared"))
                 .isEqualTo(Map.of(any("shared"), 3L + 1 + 2, new Place("shared", "gpu"), 3L));
     }
 
@@ -169,7 +224,7 @@ class JobDemandReportsTests extends JobStoreFixture {
         rows(5, "name, job_group", "'ordered', 'retry'");
         rows(1, "name, job_group, status, created_at", "'ordered', 'busy', 'running', now() - interval '1 day'");
         rows(5, "name, job_group", "'ordered', 'busy'");
-        assertThat(demand.startableInGroups(Map.of("rate", "rate", "alias", "rate", "ordered", "ordered")))
+        assertThat(startable("rate", "rate", "alias", "rate", "ordered", "ordered"))
                 .isEqualTo(Map.of(any("rate"), 4L, any("alias"), 2L, any("ordered"), 1L));
     }
 
@@ -177,10 +232,10 @@ class JobDemandReportsTests extends JobStoreFixture {
     void walk_around_many_groups_is_bounded() {
         limit("shared", "group_concurrency", "1");
         rows(30_000, "name, job_group", "'shared', 'g' || n % 3000");
+        rows(3_000, "name, job_group, worker_capability", "'shared', 'g' || n, 'a-' || n");
         jdbc.sql("VACUUM ANALYZE forge_jobs").update();
         var startable = new HashMap<Place, Long>();
-        assertThat(reads(() -> startable.putAll(demand.startableInGroups(Map.of("shared", "shared")))))
-                .isLessThan(2_500);
+        assertThat(reads(() -> startable.putAll(startable("shared", "shared")))).isLessThan(2_500);
         assertThat(startable).isEqualTo(Map.of(any("shared"), 1_000L));
     }
 

@@ -171,4 +171,13 @@ class JobReportsTests extends JobStoreFixture {
         jdbc.sql("INSERT INTO forge_job_names (name) VALUES ('known')").update();
         assertThat(reports.oldestAge()).isBetween(Duration.ofMinutes(60), Duration.ofMinutes(61));
     }
+
+    @Test
+    void capabilities_that_nobody_offers_do_not_hide_the_oldest_job() {
+        jdbc.sql("UPDATE forge_nodes SET worker_capabilities = '{zgpu}'").update();
+        jdbc.sql("INSERT INTO forge_job_names (name) VALUES ('known')").update();
+        rows(11_000, "name, worker_capability", "'known', 'junk-' || n");
+        rows(1, "name, worker_capability, scheduled_at", "'known', 'zgpu', now() - interval '1 hour'");
+        assertThat(reports.oldestAge()).isBetween(Duration.ofMinutes(60), Duration.ofMinutes(61));
+    }
 }

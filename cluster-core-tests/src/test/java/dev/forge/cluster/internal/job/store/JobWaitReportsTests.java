@@ -174,13 +174,15 @@ class JobWaitReportsTests extends JobStoreFixture {
                         JobLimits.none().withGroupConcurrency(1),
                         true,
                         false,
-                        JobLimits.none().withGroupConcurrency(1)));
+                        JobLimits.none().withGroupConcurrency(1),
+                        null));
         assertThat(limitReports.page("a", 10))
                 .containsExactly(new JobLimitReports.NameLimits(
                         "b",
                         JobLimits.none().withGroupRate(new RateLimit(1, Duration.ofMinutes(15), 3)),
                         false,
                         true,
-                        JobLimits.none().withConcurrency(4)));
+                        JobLimits.none().withConcurrency(4),
+                        null));
     }
 }

@@ -174,7 +174,9 @@ public final class JobHistoryKeeper implements NodeComponent {
     /** Returns the backlog of each name that has one, and of all together; names beyond the bound are added up. */
     List<Sample> samples() {
         var byName = new HashMap<String, Sample>();
-        reports.due(names.get()).forEach((place, due) -> add(byName, sample(place.name(), due)));
+        JobDemandReports.Waiting waiting = reports.due(names.get(), reports.offered());
+        waiting.places().forEach((place, due) -> add(byName, sample(place.name(), due)));
+        waiting.rest().forEach((name, due) -> add(byName, sample(name, due)));
         reports.held().forEach((place, held) -> add(byName, sample(place.name(), held)));
         List<Sample> largest = byName.values().stream()
                 .filter(one -> !one.name().equals(JobHistoryCounters.OTHER_NAMES))
@@ -187,7 +189,7 @@ public final class JobHistoryKeeper implements NodeComponent {
         rows.put(JobHistoryCounters.ALL_NAMES, new Sample(JobHistoryCounters.ALL_NAMES, 0, Duration.ZERO, 0));
         largest.forEach(one -> rows.put(one.name(), one));
         for (Sample one : byName.values()) {
-            if (!largest.contains(one)) {
+            if (!rows.containsKey(one.name()) || one.name().equals(JobHistoryCounters.OTHER_NAMES)) {
                 add(rows, named(JobHistoryCounters.OTHER_NAMES, one));
             }
             add(rows, named(JobHistoryCounters.ALL_NAMES, one));
@@ -196,7 +198,7 @@ public final class JobHistoryKeeper implements NodeComponent {
     }
 
     private static Sample sample(String name, Due due) {
-        return new Sample(name, Math.min(due.jobs(), JobDemandReports.MOST_COUNTED), due.oldest(), 0);
+        return new Sample(name, due.jobs(), due.oldest(), 0);
     }
 
     private static Sample sample(String name, Held held) {

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.store;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.job.JobDemand;
 import java.sql.Array;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -28,19 +29,26 @@ public final class JobDemandReports {
     /** Counts of one name and capability stop here. */
     public static final int MOST_COUNTED = JobReports.MOST_COUNTED;
 
-    /** How many names without a handler are counted. */
-    private static final int MOST_NAMES = 1_000;
+    /** How many places that no worker is known for are counted one by one. */
+    private static final int MOST_OTHERS = 1_000;
 
-    /** How many queues are gone through. */
-    private static final int MOST_QUEUES = 10_000;
+    /** How many of their jobs are counted together. */
+    private static final int MOST_OTHER_JOBS = 100_000;
 
-    /** How many groups of a name are gone through. */
-    private static final int MOST_GROUPS = 1_000;
+    /** How many names, capabilities and priorities are gone through that anybody may have made up. */
+    private static final int MOST_STEPS = 10_000;
+
+    /** How many groups of a place are gone through. */
+    public static final int MOST_GROUPS = 1_000;
 
     /** How many completed jobs the mean duration is calculated from. */
     private static final int MOST_COMPLETED = 2_000;
 
     private static final int MOST_ROWS = 1_000;
+
+    /** The order of the index of due jobs, for jobs of one name. */
+    private static final String ORDER =
+            "coalesce(worker_capability, ''), %s DESC, scheduled_at".formatted(JobQueueStore.RANK);
 
     private final Schema schema;
     private final JdbcClient client;
@@ -68,81 +76,170 @@ public final class JobDemandReports {
                 .list();
     }
 
+    /** Returns the capabilities that active workers offer, and that of jobs that require none. */
+    public Set<String> offered() {
+        var offered = new HashSet<>(Set.of(""));
+        workers().forEach(worker -> offered.addAll(worker.capabilities));
+        return offered;
+    }
+
     private static List<String> texts(Array array) throws SQLException {
         return Arrays.asList((String[]) array.getArray());
     }
 
     /**
+     * Names of pending jobs.
+     *
+     * @param known those that a node has or had a handler for
+     * @param others the first of the other ones
+     */
+    record Names(Set<String> known, Set<String> others) {}
+
+    /** Returns the names of pending jobs. No number of other names keeps a known one from being found. */
+    Names names(Collection<String> handled) {
+        var names = new Names(new HashSet<>(), new HashSet<>());
+        client.sql(schema.sql("""
+                        WITH %1$s, known (name) AS MATERIALIZED (
+                            SELECT unnest(:handled::text[]) UNION SELECT name FROM ~.forge_job_names)
+                        SELECT k.name, true FROM known k
+                        CROSS JOIN LATERAL (
+                            SELECT FROM ~.forge_jobs WHERE status = 'pending' AND waits_for IS NULL AND name = k.name
+                            ORDER BY %2$s LIMIT 1) AS first
+                        UNION ALL
+                        (SELECT p.name::text, false FROM pending p
+                         WHERE p.name IS NOT NULL AND p.name::text NOT IN (SELECT k.name FROM known k) LIMIT %3$d)
+                        """.formatted(JobKeeping.PENDING_NAMES, ORDER, MOST_STEPS)))
+                .param("handled", handled.toArray(String[]::new))
+                .query(row -> {
+                    (row.getBoolean(2) ? names.known : names.others).add(row.getString(1));
+                });
+        return names;
+    }
+
+    /**
      * Pending jobs that are due.
      *
-     * @param jobs their number; more than {@link #MOST_COUNTED}: at least that many
+     * @param jobs their number; at least that many unless exact
      * @param ungrouped how many of them have no group
      * @param oldest how long the oldest one has been due
      */
-    public record Due(long jobs, long ungrouped, Duration oldest) {}
+    public record Due(long jobs, boolean exact, long ungrouped, Duration oldest) {
 
-    /** Returns the pending jobs that are due, of these names and of the first names that pending jobs have. */
-    public Map<Place, Due> due(Collection<String> names) {
-        var due = new HashMap<Place, Due>();
-        // From queue to queue as in JobReports.oldestAge. The limits are in subqueries: otherwise the planner
-        // would expect to reach the end of the rows before them.
+        private Due plus(Due more) {
+            return new Due(
+                    jobs + more.jobs,
+                    exact && more.exact,
+                    ungrouped + more.ungrouped,
+                    oldest.compareTo(more.oldest) > 0 ? oldest : more.oldest);
+        }
+    }
+
+    /**
+     * Pending jobs that are due.
+     *
+     * @param places by name and capability: all places with one of the given capabilities, and the first other ones
+     * @param rest the remaining ones by name, at least one for each capability; of names that no node knows, as
+     *     {@link JobDemand#OTHER}
+     */
+    public record Waiting(Map<Place, Due> places, Map<String, Due> rest) {}
+
+    /**
+     * Returns the pending jobs that are due. Names that a node has or had a handler for come first, and for these the given
+     * capabilities, so that no number of other ones hides them.
+     *
+     * @param handled names that nodes have handlers for
+     */
+    public Waiting due(Collection<String> handled, Collection<String> capabilities) {
+        Names names = names(handled);
+        Waiting all = dueOf(names.known, capabilities);
+        Waiting others = dueOf(names.others, Set.of());
+        all.places.putAll(others.places);
+        others.rest.values().forEach(due -> all.rest.merge(JobDemand.OTHER, due, Due::plus));
+        return all;
+    }
+
+    Waiting dueOf(Collection<String> names, Collection<String> capabilities) {
+        var waiting = new Waiting(new HashMap<>(), new HashMap<>());
+        // From queue to queue as in JobReports.oldestAge, in turns for each name. The limits are in subqueries:
+        // otherwise the planner would expect to reach the end of the rows before them.
         client.sql(schema.sql("""
-                        WITH %1$s, told (name) AS MATERIALIZED (
-                            SELECT unnest(:names::text[])
-                            UNION
-                            SELECT * FROM (SELECT name::text FROM pending WHERE name IS NOT NULL LIMIT %3$d) AS first),
-                        queue (name, capability, rank, head) AS (
-                            SELECT n.name, first.* FROM told n
+                        WITH RECURSIVE walk (name, capability, head) AS (
+                            SELECT n.name, first.* FROM unnest(:names::text[]) AS n (name)
                             CROSS JOIN LATERAL (
-                                SELECT coalesce(worker_capability, ''), %2$s, scheduled_at FROM ~.forge_jobs
+                                SELECT coalesce(worker_capability, ''), scheduled_at FROM ~.forge_jobs
                                 WHERE status = 'pending' AND waits_for IS NULL AND name = n.name
-                                ORDER BY coalesce(worker_capability, ''), %2$s DESC, scheduled_at LIMIT 1) AS first
+                                ORDER BY %2$s LIMIT 1) AS first
                             UNION ALL
-                            SELECT q.name, next.capability, next.rank, next.head
-                            FROM queue q
+                            SELECT w.name, next.* FROM walk w
                             CROSS JOIN LATERAL (
-                                SELECT * FROM (
-                                    (SELECT 1 AS step, coalesce(worker_capability, '') AS capability, %2$s AS rank,
-                                            scheduled_at AS head
-                                     FROM ~.forge_jobs
-                                     WHERE status = 'pending' AND waits_for IS NULL AND name = q.name
-                                       AND coalesce(worker_capability, '') = q.capability AND %2$s < q.rank
-                                     ORDER BY %2$s DESC, scheduled_at LIMIT 1)
-                                    UNION ALL
-                                    (SELECT 2, coalesce(worker_capability, ''), %2$s, scheduled_at
-                                     FROM ~.forge_jobs
-                                     WHERE status = 'pending' AND waits_for IS NULL AND name = q.name
-                                       AND coalesce(worker_capability, '') > q.capability
-                                     ORDER BY coalesce(worker_capability, ''), %2$s DESC, scheduled_at LIMIT 1)
-                                ) AS candidates ORDER BY step LIMIT 1) AS next),
-                        place (name, capability, ranks, oldest) AS MATERIALIZED (
-                            SELECT name, capability, array_agg(rank ORDER BY rank DESC), min(head)
-                            FROM (SELECT * FROM queue LIMIT %4$d) AS few
+                                SELECT coalesce(worker_capability, ''), scheduled_at FROM ~.forge_jobs
+                                WHERE status = 'pending' AND waits_for IS NULL AND name = w.name
+                                  AND coalesce(worker_capability, '') > w.capability
+                                ORDER BY %2$s LIMIT 1) AS next),
+                        other (name, capability, head, position) AS MATERIALIZED (
+                            SELECT few.*, row_number() OVER ()
+                            FROM (SELECT * FROM walk
+                                  LIMIT %5$d + cardinality(:names::text[]) * cardinality(:capabilities::text[])) AS few
                             -- Jobs of the leader: more workers would not help.
-                            WHERE head <= now() AND NOT starts_with(capability, '@')
-                            GROUP BY name, capability)
-                        SELECT p.name, p.capability, counted.jobs, counted.ungrouped,
-                               (extract(epoch FROM now() - p.oldest) * 1000)::bigint
-                        FROM place p
+                            WHERE capability <> ALL (:capabilities::text[]) AND NOT starts_with(capability, '@')),
+                        place (name, capability, most) AS MATERIALIZED (
+                            SELECT n.name, c.capability, %6$d
+                            FROM unnest(:names::text[]) AS n (name), unnest(:capabilities::text[]) AS c (capability)
+                            UNION ALL
+                            SELECT name, capability, least(%6$d, %4$d / count(*) OVER ())
+                            FROM other WHERE position <= %3$d),
+                        queue (name, capability, most, rank, head) AS (
+                            SELECT p.*, first.* FROM place p
+                            CROSS JOIN LATERAL (
+                                SELECT %1$s, scheduled_at FROM ~.forge_jobs
+                                WHERE status = 'pending' AND waits_for IS NULL AND name = p.name
+                                  AND coalesce(worker_capability, '') = p.capability
+                                ORDER BY %1$s DESC, scheduled_at LIMIT 1) AS first
+                            UNION ALL
+                            SELECT q.name, q.capability, q.most, next.* FROM queue q
+                            CROSS JOIN LATERAL (
+                                SELECT %1$s, scheduled_at FROM ~.forge_jobs
+                                WHERE status = 'pending' AND waits_for IS NULL AND name = q.name
+                                  AND coalesce(worker_capability, '') = q.capability AND %1$s < q.rank
+                                ORDER BY %1$s DESC, scheduled_at LIMIT 1) AS next),
+                        found AS MATERIALIZED (
+                            SELECT * FROM queue LIMIT %5$d + (SELECT count(*) FROM place)),
+                        filled (name, capability, most, ranks, oldest) AS MATERIALIZED (
+                            SELECT name, capability, most, array_agg(rank ORDER BY rank DESC), min(head)
+                            FROM found WHERE head <= now() GROUP BY name, capability, most)
+                        SELECT f.name, f.capability, least(counted.jobs, f.most),
+                               counted.jobs <= f.most
+                               AND (SELECT count(*) FROM found) < %5$d + (SELECT count(*) FROM place),
+                               least(counted.ungrouped, f.most), (extract(epoch FROM now() - f.oldest) * 1000)::bigint
+                        FROM filled f
                         CROSS JOIN LATERAL (
                             SELECT count(*), count(*) FILTER (WHERE few.rank %% 2 = 1)
-                            FROM (SELECT r.rank FROM unnest(p.ranks) AS r (rank)
+                            FROM (SELECT r.rank FROM unnest(f.ranks) AS r (rank)
                                   CROSS JOIN LATERAL (
                                       SELECT FROM ~.forge_jobs
-                                      WHERE status = 'pending' AND waits_for IS NULL AND name = p.name
-                                        AND coalesce(worker_capability, '') = p.capability AND %2$s = r.rank
+                                      WHERE status = 'pending' AND waits_for IS NULL AND name = f.name
+                                        AND coalesce(worker_capability, '') = f.capability AND %1$s = r.rank
                                         AND scheduled_at <= now()
-                                      ORDER BY scheduled_at LIMIT (SELECT %5$d)) AS jobs
-                                  LIMIT (SELECT %5$d)) AS few) AS counted (jobs, ungrouped)
+                                      ORDER BY scheduled_at LIMIT f.most + 1) AS jobs
+                                  LIMIT f.most + 1) AS few) AS counted (jobs, ungrouped)
+                        UNION ALL
+                        SELECT name, NULL, count(*), false, 0, (extract(epoch FROM now() - min(head)) * 1000)::bigint
+                        FROM other WHERE position > %3$d AND head <= now() GROUP BY name
                         """.formatted(
-                        JobKeeping.PENDING_NAMES, JobQueueStore.RANK, MOST_NAMES, MOST_QUEUES, MOST_COUNTED + 1)))
+                                JobQueueStore.RANK, ORDER, MOST_OTHERS, MOST_OTHER_JOBS, MOST_STEPS, MOST_COUNTED)))
                 .param("names", names.toArray(String[]::new))
+                .param("capabilities", capabilities.toArray(String[]::new))
                 .query(row -> {
-                    due.put(
-                            new Place(row.getString(1), row.getString(2)),
-                            new Due(row.getLong(3), row.getLong(4), Duration.ofMillis(row.getLong(5))));
+                    String capability = row.getString(2);
+                    var due = new Due(
+                            row.getLong(3), row.getBoolean(4), row.getLong(5), Duration.ofMillis(row.getLong(6)));
+                    if (capability == null) {
+                        waiting.rest.put(row.getString(1), due);
+                    } else {
+                        waiting.places.put(new Place(row.getString(1), capability), due);
+                    }
                 });
-        return due;
+        return waiting;
     }
 
     /** Returns the pending job of a place that has been due for longest; empty if none is due. */
@@ -180,7 +277,7 @@ public final class JobDemandReports {
                        count(*) FILTER (WHERE status = 'claimed')
                 FROM ~.forge_jobs WHERE status IN %s AND NOT starts_with(coalesce(worker_capability, ''), '@')
                 GROUP BY name, capability ORDER BY name, capability LIMIT %d
-                """.formatted(JobRows.HELD, MOST_QUEUES))).query(row -> {
+                """.formatted(JobRows.HELD, MOST_STEPS))).query(row -> {
             held.put(new Place(row.getString(1), row.getString(2)), new Held(row.getInt(3), row.getInt(4)));
         });
         return held;
@@ -229,47 +326,49 @@ public final class JobDemandReports {
     }
 
     /**
-     * Returns how many due jobs with a group the limits of their groups allow to start now. Goes through at most 1,000 groups of
-     * a name.
+     * A place whose jobs have groups with limits.
      *
-     * @param handlers names of jobs, each with the name of its handler
+     * @param handler the name of the handler of its jobs
+     * @param groups how many groups are gone through
      */
-    public Map<Place, Long> startableInGroups(Map<String, String> handlers) {
+    public record GroupedPlace(Place place, String handler, int groups) {}
+
+    /** Returns how many due jobs with a group the limits of their groups allow to start now. */
+    public Map<Place, Long> startableInGroups(Collection<GroupedPlace> places) {
         var startable = new HashMap<Place, Long>();
-        List<Map.Entry<String, String>> entries = List.copyOf(handlers.entrySet());
         // The rules are those of forge_pick_jobs. Nothing is locked here: the result is a guess.
         client.sql(schema.sql("""
-                        SELECT d.name, s.capability, s.jobs
-                        FROM unnest(:names::text[], :handlers::text[]) AS d (name, handler)
+                        SELECT d.name, d.capability, s.jobs
+                        FROM unnest(:names::text[], :capabilities::text[], :handlers::text[], :groups::int[])
+                             AS d (name, capability, handler, groups)
                         JOIN (SELECT name, CASE WHEN ordered THEN 1 ELSE group_concurrency END AS most, ordered,
                                      group_period / group_rate AS spacing, group_burst AS burst
                               FROM ~.forge_job_limits) AS l ON l.name = d.handler
                         CROSS JOIN LATERAL (
-                            WITH RECURSIVE walk (capability, priority, job_group, head) AS (
-                                (SELECT coalesce(j.worker_capability, ''), j.priority, j.job_group, j.scheduled_at
+                            WITH RECURSIVE walk (priority, job_group, head) AS (
+                                (SELECT j.priority, j.job_group, j.scheduled_at
                                  FROM ~.forge_jobs j
                                  WHERE j.job_group IS NOT NULL AND j.status = 'pending' AND j.waits_for IS NULL
-                                   AND j.name = d.name
-                                 ORDER BY coalesce(j.worker_capability, ''), j.priority, j.job_group, j.scheduled_at LIMIT 1)
+                                   AND j.name = d.name AND coalesce(j.worker_capability, '') = d.capability
+                                 ORDER BY j.priority, j.job_group, j.scheduled_at LIMIT 1)
                                 UNION ALL
                                 SELECT next.* FROM walk w
                                 CROSS JOIN LATERAL (
-                                    SELECT coalesce(j.worker_capability, ''), j.priority, j.job_group, j.scheduled_at
+                                    SELECT j.priority, j.job_group, j.scheduled_at
                                     FROM ~.forge_jobs j
                                     WHERE j.job_group IS NOT NULL AND j.status = 'pending' AND j.waits_for IS NULL
-                                      AND j.name = d.name
-                                      AND (coalesce(j.worker_capability, ''), j.priority, j.job_group)
-                                          > (w.capability, w.priority, w.job_group)
-                                    ORDER BY coalesce(j.worker_capability, ''), j.priority, j.job_group, j.scheduled_at
+                                      AND j.name = d.name AND coalesce(j.worker_capability, '') = d.capability
+                                      AND (j.priority, j.job_group) > (w.priority, w.job_group)
+                                    ORDER BY j.priority, j.job_group, j.scheduled_at
                                     LIMIT 1) AS next)
-                            SELECT few.capability, count(*) AS jobs
-                            FROM (SELECT g.capability
-                                  FROM (SELECT * FROM walk LIMIT %1$d) AS g
+                            SELECT count(*) AS jobs
+                            FROM (SELECT
+                                  FROM (SELECT * FROM walk LIMIT d.groups) AS g
                                   CROSS JOIN LATERAL (
                                       SELECT least(
                                           l.most - (SELECT count(*) FROM (
                                                         SELECT FROM ~.forge_jobs h
-                                                        WHERE h.status IN %2$s AND h.name = d.name AND h.job_group = g.job_group
+                                                        WHERE h.status IN %1$s AND h.name = d.name AND h.job_group = g.job_group
                                                         LIMIT coalesce(l.most, 0)) AS held),
                                           floor(l.burst - extract(epoch FROM greatest(least(
                                               coalesce((SELECT r.next_at FROM ~.forge_job_rates r
@@ -279,21 +378,25 @@ public final class JobDemandReports {
                                   CROSS JOIN LATERAL (
                                       SELECT FROM ~.forge_jobs j
                                       WHERE j.job_group IS NOT NULL AND j.status = 'pending' AND j.waits_for IS NULL
-                                        AND j.name = d.name AND coalesce(j.worker_capability, '') = g.capability
+                                        AND j.name = d.name AND coalesce(j.worker_capability, '') = d.capability
                                         AND j.priority = g.priority AND j.job_group = g.job_group AND j.scheduled_at <= now()
                                       ORDER BY j.scheduled_at LIMIT greatest(room.most, 0)::bigint) AS jobs
-                                  WHERE g.head <= now() AND NOT starts_with(g.capability, '@')
+                                  WHERE g.head <= now()
                                     AND (NOT l.ordered OR (
                                         SELECT f.status = 'pending' AND f.scheduled_at <= now() AND f.waits_for IS NULL
                                         FROM ~.forge_jobs f
-                                        WHERE f.job_group = g.job_group AND f.job_group <> '' AND f.name = d.name AND f.status IN %3$s
+                                        WHERE f.job_group = g.job_group AND f.job_group <> '' AND f.name = d.name AND f.status IN %2$s
                                           AND f.waits_for IS NULL
                                         ORDER BY f.created_at, f.id LIMIT 1))
-                                  LIMIT (SELECT %4$d)) AS few
-                            GROUP BY few.capability) AS s
-                        """.formatted(MOST_GROUPS, JobRows.HELD, JobRows.ACTIVE, MOST_COUNTED)))
-                .param("names", entries.stream().map(Map.Entry::getKey).toArray(String[]::new))
-                .param("handlers", entries.stream().map(Map.Entry::getValue).toArray(String[]::new))
+                                  LIMIT (SELECT %3$d)) AS few) AS s
+                        WHERE s.jobs > 0
+                        """.formatted(JobRows.HELD, JobRows.ACTIVE, MOST_COUNTED)))
+                .param("names", places.stream().map(at -> at.place.name).toArray(String[]::new))
+                .param(
+                        "capabilities",
+                        places.stream().map(at -> at.place.capability).toArray(String[]::new))
+                .param("handlers", places.stream().map(GroupedPlace::handler).toArray(String[]::new))
+                .param("groups", places.stream().map(GroupedPlace::groups).toArray(Integer[]::new))
                 .query(row -> {
                     startable.put(new Place(row.getString(1), row.getString(2)), row.getLong(3));
                 });

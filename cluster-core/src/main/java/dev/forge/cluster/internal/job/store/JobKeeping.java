@@ -32,6 +32,9 @@ public final class JobKeeping {
     /** How many names a query for names reads. */
     private static final int MOST_NAMES = 10_000;
 
+    /** How many paused names without a handler are listed: operators may add any by SQL. */
+    private static final int MOST_PAUSED = 1_000;
+
     /** The names of pending jobs. Each is one step in the index, however many jobs have it. */
     static final String PENDING_NAMES = """
             RECURSIVE pending (name) AS (
@@ -79,9 +82,12 @@ public final class JobKeeping {
         return jdbc.update(schema.sql(Schema.BY_NODE + "DELETE FROM ~.forge_job_pauses WHERE name = ?"), name) == 1;
     }
 
-    /** Returns the names that are paused. */
+    /** Returns the names that are paused: all that a node has or had a handler for, and the first 1,000 other ones. */
     public Set<String> paused() {
-        return new TreeSet<>(client.sql(schema.sql("SELECT name FROM ~.forge_job_pauses"))
+        return new TreeSet<>(client.sql(schema.sql("""
+                        SELECT p.name FROM ~.forge_job_names k JOIN ~.forge_job_pauses p ON p.name = k.name
+                        UNION (SELECT name FROM ~.forge_job_pauses ORDER BY name LIMIT %d)
+                        """.formatted(MOST_PAUSED)))
                 .query((row, n) -> row.getString(1))
                 .list());
     }

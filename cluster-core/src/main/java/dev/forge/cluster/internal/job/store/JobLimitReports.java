@@ -37,12 +37,19 @@ public final class JobLimitReports {
      * The limits of the jobs of a name, and those that its handler declares.
      *
      * @param overridden whether the limits were set at run time
+     * @param problem why this node cannot read the limits, which are none then; null: it can
      */
-    public record NameLimits(String name, JobLimits limits, boolean ordered, boolean overridden, JobLimits declared) {
+    public record NameLimits(
+            String name,
+            JobLimits limits,
+            boolean ordered,
+            boolean overridden,
+            JobLimits declared,
+            @Nullable String problem) {
 
         /** Returns that a name has no limits. */
         public static NameLimits none(String name) {
-            return new NameLimits(name, JobLimits.none(), false, false, JobLimits.none());
+            return new NameLimits(name, JobLimits.none(), false, false, JobLimits.none(), null);
         }
     }
 
@@ -75,12 +82,17 @@ public final class JobLimitReports {
     }
 
     private static NameLimits nameLimits(ResultSet row) throws SQLException {
-        return new NameLimits(
-                row.getString(1),
-                JobLimitStore.limits(row, 4),
-                row.getBoolean(2),
-                row.getBoolean(3),
-                JobLimitStore.limits(row, 9));
+        JobLimits limits = JobLimits.none();
+        JobLimits declared = JobLimits.none();
+        String problem = null;
+        try {
+            limits = JobLimitStore.limits(row, 4);
+            declared = JobLimitStore.limits(row, 9);
+        } catch (IllegalArgumentException e) {
+            // The schema of a newer release may allow what this release does not know.
+            problem = e.getMessage();
+        }
+        return new NameLimits(row.getString(1), limits, row.getBoolean(2), row.getBoolean(3), declared, problem);
     }
 
     /** Returns how many jobs of these names the nodes hold, by name; names without such jobs are absent. */

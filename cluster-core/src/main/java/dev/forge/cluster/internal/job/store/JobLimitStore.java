@@ -143,8 +143,9 @@ public final class JobLimitStore {
     public Set<String> obey(UUID node) {
         return client.sql(schema.sql("""
                 WITH limited AS MATERIALIZED (
-                    SELECT coalesce(array_agg(name ORDER BY name), '{}') AS names
-                    FROM ~.forge_job_limits WHERE concurrency IS NOT NULL
+                    -- Operators may add limits of any name by SQL; only those of handlers matter.
+                    SELECT coalesce(array_agg(d.name::text ORDER BY d.name), '{}') AS names
+                    FROM ~.forge_job_limits d JOIN ~.forge_job_names k ON k.name = d.name WHERE d.concurrency IS NOT NULL
                 ), told AS (
                     UPDATE ~.forge_nodes n SET limited_names = l.names FROM limited l
                     WHERE n.id = ? AND n.limited_names IS DISTINCT FROM l.names)

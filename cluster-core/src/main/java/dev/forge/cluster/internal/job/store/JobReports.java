@@ -171,20 +171,29 @@ public final class JobReports {
 
     /**
      * Returns how long the oldest due job has been waiting, among those that a node has had a handler for: SQL accepts any name, and
-     * thousands of strange ones must not hide the others.
+     * thousands of strange ones must not hide the others. Capabilities that nodes offer come first for the same reason.
      */
     public Duration oldestAge() {
         // From queue to queue, in all names at once: the first row of each is its oldest. Within a capability to the
         // next rank, otherwise to the next capability.
         return Duration.ofMillis(client.sql(schema.sql("""
-                WITH RECURSIVE queue (name, capability, rank, head) AS (
-                    SELECT first.* FROM ~.forge_job_names n
+                WITH RECURSIVE queue (name, capability, rank, head, roams) AS (
+                    SELECT first.*, false FROM ~.forge_job_names n
+                    CROSS JOIN (SELECT '' UNION SELECT unnest(worker_capabilities) FROM ~.forge_nodes WHERE status <> 'dead')
+                        AS offered (capability)
+                    CROSS JOIN LATERAL (
+                        SELECT name, coalesce(worker_capability, ''), %1$s, scheduled_at FROM ~.forge_jobs
+                        WHERE status = 'pending' AND waits_for IS NULL AND name = n.name
+                          AND coalesce(worker_capability, '') = offered.capability
+                        ORDER BY %1$s DESC, scheduled_at LIMIT 1) AS first
+                    UNION ALL
+                    SELECT first.*, true FROM ~.forge_job_names n
                     CROSS JOIN LATERAL (
                         SELECT name, coalesce(worker_capability, ''), %1$s, scheduled_at FROM ~.forge_jobs
                         WHERE status = 'pending' AND waits_for IS NULL AND name = n.name
                         ORDER BY coalesce(worker_capability, ''), %1$s DESC, scheduled_at LIMIT 1) AS first
                     UNION ALL
-                    SELECT next.name, next.capability, next.rank, next.head
+                    SELECT next.name, next.capability, next.rank, next.head, q.roams
                     FROM queue q
                     CROSS JOIN LATERAL (
                         SELECT * FROM (
@@ -197,7 +206,7 @@ public final class JobReports {
                             UNION ALL
                             (SELECT 2, name, coalesce(worker_capability, ''), %1$s, scheduled_at
                              FROM ~.forge_jobs
-                             WHERE status = 'pending' AND waits_for IS NULL AND name = q.name
+                             WHERE q.roams AND status = 'pending' AND waits_for IS NULL AND name = q.name
                                AND coalesce(worker_capability, '') > q.capability
                              ORDER BY coalesce(worker_capability, ''), %1$s DESC, scheduled_at LIMIT 1)
                         ) AS candidates ORDER BY step LIMIT 1) AS next)

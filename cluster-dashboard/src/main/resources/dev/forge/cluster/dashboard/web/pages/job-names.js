@@ -41,6 +41,7 @@ function Ratio({ row }) {
 
 function Held({ limits }) {
   if (!limits) return html`<span class="muted none">–</span>`;
+  if (limits.problem) return html`<${Badge} status="invalid" kind="warn" />`;
   const text = limits.concurrency ? `${number(limits.held)} / ${number(limits.concurrency)}` : number(limits.held);
   return html`${limits.concurrency ? html`<${Bar} share=${limits.held / limits.concurrency} kind=${limits.held >= limits.concurrency ? 'warn' : 'busy'} text=${text} />` : text}
     ${limits.overridden && html`<span class="sub">set at run time</span>`}`;
@@ -112,6 +113,7 @@ function Limits({ id, session }) {
   return html`
     <${Section} title="Limits" aside=${html`<${Actions} session=${session} onDone=${found.refresh} actions=${limitActions(id, limit)} />`}>
       ${!limit ? html`<${Empty}>These jobs have no limits: as many run as workers have slots.<//>` : html`
+        ${limit.problem && html`<p class="note top"><${Badge} status="invalid" kind="warn" /> ${limit.problem}. Change the limits, or correct the row in forge_job_limits.</p>`}
         ${limit.overridden && html`<p class="note top"><${Badge} status="changed" kind="warn" /> These limits were set at run time and replace the declared ones.</p>`}
         <${Facts} entries=${[
           ['On nodes now', number(limit.held)],
