@@ -11,8 +11,6 @@ import dev.forge.cluster.ForeignTransactions;
 import dev.forge.cluster.autoconfigure.properties.DirectConnectionProperties;
 import dev.forge.cluster.internal.database.ApplicationDataSource;
 import dev.forge.cluster.internal.database.Pooler;
-import java.sql.Connection;
-import java.sql.SQLException;
 import java.util.List;
 import java.util.stream.Stream;
 import javax.sql.DataSource;

@@ -66,6 +66,7 @@ final class JobSweeper {
 
     /** How many jobs a statement recovers at present. */
     private final Portion portion = new Portion(LARGEST_BATCH);
+
     private final JobClockStore clock;
     private final SetBackClock setBack;
 

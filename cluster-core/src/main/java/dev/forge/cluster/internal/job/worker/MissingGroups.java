@@ -40,7 +40,8 @@ final class MissingGroups {
     private record Failed(Claimed job, String error) {}
 
     /** @param ended called with each job whose end as failed is written */
-    MissingGroups(Worker.Dependencies dependencies, UUID holder, JobHandler handler, RowLog rows, Consumer<Claimed> ended) {
+    MissingGroups(
+            Worker.Dependencies dependencies, UUID holder, JobHandler handler, RowLog rows, Consumer<Claimed> ended) {
         this.dependencies = dependencies;
         this.holder = holder;
         this.handler = handler;
