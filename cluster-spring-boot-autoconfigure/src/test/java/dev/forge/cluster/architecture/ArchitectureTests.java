@@ -40,6 +40,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.slf4j.LoggerFactory;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /**
  * Verifies the dependencies between packages and the use of JDBC, time and threads. Each rule is also checked against classes
@@ -148,6 +149,12 @@ class ArchitectureTests {
                 .dependOnClassesThat(resideInAPackage("java.sql..")
                         .or(resideInAPackage("org.springframework.jdbc.."))
                         .or(resideInAPackage("org.postgresql..")))),
+        CALLERS_TRANSACTION_IS_DECIDED_IN_ONE_PLACE(noClasses()
+                // Each transaction, also one of another data source, spoils the history of a run.
+                .that(DescribedPredicate.not(insideOfNamed("CallerTransaction|OwnTransactions|WorkflowHistory")))
+                .should()
+                .callMethodWhere(target(owner(type(TransactionSynchronizationManager.class)))
+                        .and(target(nameMatching("isActual.*|isCurrent.*|hasResource|getResource"))))),
         TIME_IS_GIVEN(noClasses()
                 .should()
                 .callMethodWhere(

@@ -79,9 +79,7 @@ public final class CallerTransaction {
             join();
             return statement.get();
         }
-        // Otherwise Spring may have bound a connection whose statements nobody commits, or would bind one until the end
-        // of the
-        // caller's method.
+        // Otherwise Spring has bound a connection whose statements nobody commits, or would bind one for longer.
         return isThreadFree() ? statement.get() : separately(statement);
     }
 

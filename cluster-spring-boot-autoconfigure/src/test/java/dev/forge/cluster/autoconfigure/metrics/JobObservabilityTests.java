@@ -494,7 +494,7 @@ class JobObservabilityTests {
                         .containsEntry("stuckHandlers", 1)
                         .extractingByKey("warning")
                         .asString()
-                        .contains("deaf", job.toString(), "PT0.05S");
+                        .contains("deaf", job.toString(), "50 ms");
             } finally {
                 context.getBean(Deaf.class).release.countDown();
             }

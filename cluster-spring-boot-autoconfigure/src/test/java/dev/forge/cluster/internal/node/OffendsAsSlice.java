@@ -11,6 +11,7 @@ import org.flywaydb.core.Flyway;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.boot.SpringApplication;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /** A class of a slice that breaks every rule for internal classes. */
 public class OffendsAsSlice {
@@ -26,6 +27,10 @@ public class OffendsAsSlice {
         Thread.sleep(1);
         new Thread(() -> {}).start();
         return Instant.now();
+    }
+
+    boolean joins() {
+        return TransactionSynchronizationManager.isActualTransactionActive();
     }
 
     /** A class with a meaningless name. */
