@@ -162,6 +162,8 @@ final class BulkJobs {
         var committed = new Committed(command.announced);
         try {
             return run(narrowed, options, change, recorded, committed);
+        } catch (NotRecorded e) {
+            throw e.failure;
         } finally {
             recorded.end(committed.jobs);
         }
@@ -190,7 +192,10 @@ final class BulkJobs {
             Found found = search.find(narrowed, most, result.next());
             Done done = options.preview() || found.hits().isEmpty()
                     ? Done.NOTHING
-                    : isolating(change, new Batch(found.ids(), narrowed, reserved, recorded::changed, committed));
+                    : isolating(
+                            change,
+                            new Batch(
+                                    found.ids(), narrowed, reserved, changed -> record(recorded, changed), committed));
             result = new BulkResult(
                     result.examined() + found.examined(),
                     // A job that was moved to another time appears there again.
@@ -203,6 +208,26 @@ final class BulkJobs {
                 && result.matched() < options.maximum()
                 && nanos.getAsLong() - began < LONGEST.toNanos());
         return result;
+    }
+
+    /** The audit trail rejects an entry: none of the jobs is at fault. */
+    private static final class NotRecorded extends RuntimeException {
+
+        private static final long serialVersionUID = 1L;
+        private final DataAccessException failure;
+
+        NotRecorded(DataAccessException failure) {
+            super(failure);
+            this.failure = failure;
+        }
+    }
+
+    private static void record(AuditedChanges.BulkCall recorded, int changed) {
+        try {
+            recorded.changed(changed);
+        } catch (DataAccessException e) {
+            throw StatementFailure.isOfRow(e) ? new NotRecorded(e) : e;
+        }
     }
 
     /** How many jobs of a batch need no change, and how many the database refused to change. */

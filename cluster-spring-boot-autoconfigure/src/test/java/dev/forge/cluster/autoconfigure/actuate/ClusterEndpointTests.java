@@ -366,7 +366,7 @@ class ClusterEndpointTests {
             jobs.enqueueAll(Collections.nCopies(2, letter()));
             assertThat(changeAll(client, Map.of("state", "cancelled", "tag", "sale", "preview", "true"))
                             .body())
-                    .isEqualTo(Map.of("examined", 5, "matched", 5, "changed", 0, "preview", true));
+                    .isEqualTo(Map.of("examined", 5, "matched", 5, "changed", 0, "rejected", 0, "preview", true));
             EndpointClient.Response some = changeAll(client, Map.of("state", "cancelled", "tag", "sale", "limit", "3"));
             assertThat(some.at("changed")).isEqualTo(3);
             assertThat(changeAll(

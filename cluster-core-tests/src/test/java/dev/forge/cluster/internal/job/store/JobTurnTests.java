@@ -312,6 +312,8 @@ class JobTurnTests extends JobStoreFixture {
     @Test
     void new_limit_of_a_name_waits_until_all_nodes_with_its_handler_obey_it() {
         rows(5, "name", "'job'");
+        jdbc.sql("INSERT INTO forge_job_names VALUES ('job') ON CONFLICT DO NOTHING")
+                .update();
         jdbc.sql("UPDATE forge_nodes SET handlers = '{job}'").update();
         assertThat(limits.obey(one)).isEmpty();
         assertThat(limits.obey(two)).isEmpty();
@@ -330,6 +332,8 @@ class JobTurnTests extends JobStoreFixture {
     @Test
     void dead_nodes_and_nodes_without_the_handler_need_not_obey() {
         rows(5, "name", "'job'");
+        jdbc.sql("INSERT INTO forge_job_names VALUES ('job') ON CONFLICT DO NOTHING")
+                .update();
         limits.obey(two);
         limits.declare("job", JobLimits.none().withConcurrency(3), false);
         limits.obey(one);
