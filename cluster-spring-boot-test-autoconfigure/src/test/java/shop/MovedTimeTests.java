@@ -81,7 +81,9 @@ class MovedTimeTests {
         cluster.beginAt(Instant.parse("2040-06-01T12:00:00Z"));
         cluster.runAllDue();
         cluster.cleanUp();
-        assertThat(output.getAll().lines()).noneMatch(line -> line.contains(" WARN ") || line.contains(" ERROR "));
+        // Pools of other tests, whose server has gone, warn meanwhile.
+        assertThat(output.getAll().lines().filter(line -> line.contains(".forge.cluster")))
+                .noneMatch(line -> line.contains(" WARN ") || line.contains(" ERROR "));
     }
 
     @Test
