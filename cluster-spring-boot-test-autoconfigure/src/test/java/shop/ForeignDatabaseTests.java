@@ -5,6 +5,7 @@ package shop;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.forge.cluster.ClusterDataSource;
 import dev.forge.cluster.test.PostgresServer;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.test.autoconfigure.ClusterTest;
@@ -15,6 +16,8 @@ import org.junit.jupiter.api.Test;
 import org.springframework.boot.test.context.TestConfiguration;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Import;
+import org.springframework.context.annotation.Primary;
+import org.springframework.core.env.Environment;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.test.context.DynamicPropertyRegistry;
 import org.springframework.test.context.DynamicPropertySource;
@@ -47,6 +50,33 @@ class ForeignDatabaseTests {
     @Import(OwnDataSource.class)
     static class WithOwnDataSource {}
 
+    @TestConfiguration
+    static class SecondDataSource {
+
+        @Bean
+        @ClusterDataSource
+        @Primary
+        DataSource clustersDatabase(Environment environment) {
+            return new DriverManagerDataSource(
+                    environment.getRequiredProperty("spring.datasource.url"),
+                    environment.getRequiredProperty("spring.datasource.username"),
+                    environment.getRequiredProperty("spring.datasource.password"));
+        }
+
+        @Bean
+        DataSource developersDatabase() {
+            return new DriverManagerDataSource(foreign.url(), foreign.username(), foreign.password());
+        }
+    }
+
+    @ClusterTest
+    @Import(SecondDataSource.class)
+    static class WithSecondDataSource {}
+
+    @ClusterTest(otherDatabases = true)
+    @Import(SecondDataSource.class)
+    static class WithSecondDatabase {}
+
     @ClusterTest
     static class WithOtherUrls {
 
@@ -67,6 +97,18 @@ class ForeignDatabaseTests {
                 .hasMessageContainingAll(
                         "The DataSource bean 'developersDatabase' leads to database '%s'".formatted(foreign.name()),
                         "spring.datasource.url");
+        assertThat(tables()).isZero();
+    }
+
+    @Test
+    void second_data_source_that_leads_elsewhere_fails_the_test_unless_it_may() throws Exception {
+        assertThatThrownBy(() -> new TestContextManager(WithSecondDataSource.class).beforeTestClass())
+                .rootCause()
+                .hasMessageContainingAll("'developersDatabase'", "otherDatabases = true");
+        var manager = new TestContextManager(WithSecondDatabase.class);
+        manager.beforeTestClass();
+        manager.getTestContext().markApplicationContextDirty(null);
+        manager.afterTestClass();
         assertThat(tables()).isZero();
     }
 

@@ -219,6 +219,8 @@ class CallerTransactionTests {
         FOREIGN,
         FOREIGN_ROLLED_BACK,
         FOREIGN_READ_ONLY,
+        AFTER_COMMIT_OF_FOREIGN,
+        AFTER_COMPLETION_OF_FOREIGN,
         DISTRIBUTED_ROLLED_BACK,
         OWN_IN_FOREIGN_READ_ONLY,
         OWN_ROLLED_BACK_IN_FOREIGN,
@@ -291,6 +293,8 @@ class CallerTransactionTests {
                 case FOREIGN -> in("foreign", true, action);
                 case FOREIGN_ROLLED_BACK -> in("foreign", false, action);
                 case FOREIGN_READ_ONLY -> in("foreign", required, true, true, action);
+                case AFTER_COMMIT_OF_FOREIGN -> in("foreign", true, () -> afterwards(action, () -> {}));
+                case AFTER_COMPLETION_OF_FOREIGN -> in("foreign", false, () -> afterwards(() -> {}, action));
                 case DISTRIBUTED_ROLLED_BACK -> in("distributed", false, action);
                 case OWN_IN_FOREIGN_READ_ONLY -> in("foreign", required, true, true, () -> in("own", true, action));
                 case OWN_ROLLED_BACK_IN_FOREIGN -> in("foreign", true, () -> in("own", false, action));
@@ -681,6 +685,22 @@ class CallerTransactionTests {
                             .isThrownBy(() -> app.in("distributed", true, () -> jobs.enqueue(new Order(1))));
                     app.in("foreign", true, () -> app.in("own", true, () -> jobs.enqueue(new Order(1))));
                     app.call(Caller.SUPPORTS, () -> jobs.enqueue(new Order(1)));
+                    var afterwards = new ArrayList<UUID>();
+                    for (Caller after : List.of(Caller.AFTER_COMMIT_OF_FOREIGN, Caller.AFTER_COMPLETION_OF_FOREIGN)) {
+                        app.call(after, () -> {
+                            afterwards.add(jobs.enqueue(new Order(1)).id());
+                            assertThatExceptionOfType(ForeignTransactionException.class)
+                                    .isThrownBy(() -> app.in(
+                                            "foreign",
+                                            TransactionDefinition.PROPAGATION_REQUIRES_NEW,
+                                            false,
+                                            true,
+                                            () -> jobs.enqueue(new Order(1))));
+                        });
+                    }
+                    assertThat(afterwards)
+                            .hasSize(2)
+                            .allSatisfy(id -> assertThat(jobs.find(id)).isPresent());
                 },
                 "forge.cluster.foreign-transactions=refuse");
     }

@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Objects;
+import java.util.Set;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
@@ -35,6 +36,11 @@ public final class CallerTransaction {
     private static final Logger log = GuardedLogger.of(CallerTransaction.class);
 
     private static final CallSites CALL_SITES = new CallSites();
+
+    private static final String AFTER_COMMIT = "invokeAfterCommit";
+
+    /** Methods of Spring: those that begin a transaction, and the one that tells of its commit. */
+    private static final Set<String> BEGIN_OR_AFTER_COMMIT = Set.of("invokeWithinTransaction", "execute", AFTER_COMMIT);
 
     private final OwnTransactions transactions;
     private final TransactionOperations separate;
@@ -165,7 +171,10 @@ public final class CallerTransaction {
     public void reportForeign(String call) {
         if (foreign == ForeignTransactions.ALLOW
                 || !TransactionSynchronizationManager.isActualTransactionActive()
-                || transactions.isActive()) {
+                // Spring tells of the completion of that transaction.
+                || !TransactionSynchronizationManager.isSynchronizationActive()
+                || transactions.isActive()
+                || isCalledAfterCommit()) {
             return;
         }
         if (foreign == ForeignTransactions.REFUSE) {
@@ -186,6 +195,17 @@ public final class CallerTransaction {
                     site,
                     name());
         }
+    }
+
+    /** Returns whether Spring tells of the commit of the transaction that still counts as active. Only the stack shows it. */
+    private static boolean isCalledAfterCommit() {
+        return StackWalker.getInstance()
+                .walk(frames -> frames.filter(
+                                frame -> frame.getClassName().startsWith("org.springframework.transaction.")
+                                        && BEGIN_OR_AFTER_COMMIT.contains(frame.getMethodName()))
+                        .findFirst()
+                        .filter(frame -> frame.getMethodName().equals(AFTER_COMMIT))
+                        .isPresent());
     }
 
     private static String name() {

@@ -42,4 +42,10 @@ public @interface AutoConfigureClusterTester {
      * ClusterTester#withoutCrons} is the same for a part of a test.
      */
     boolean crons() default true;
+
+    /**
+     * Whether DataSource beans that are not the cluster's may lead to other databases, such as one that the test starts in a
+     * container. Otherwise such a bean fails the test, which would change a real database.
+     */
+    boolean otherDatabases() default false;
 }

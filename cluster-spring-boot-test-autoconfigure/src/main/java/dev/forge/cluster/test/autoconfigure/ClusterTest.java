@@ -66,6 +66,13 @@ public @interface ClusterTest {
     @AliasFor(annotation = AutoConfigureClusterTester.class, attribute = "crons")
     boolean crons() default true;
 
+    /**
+     * Whether DataSource beans that are not the cluster's may lead to other databases, such as one that the test starts in a
+     * container. Otherwise such a bean fails the test, which would change a real database.
+     */
+    @AliasFor(annotation = AutoConfigureClusterTester.class, attribute = "otherDatabases")
+    boolean otherDatabases() default false;
+
     /** Properties in form {@literal key=value} for the {@link Environment} of the test. */
     String[] properties() default {};
 

@@ -80,11 +80,13 @@ final class ClusterTestContextCustomizerFactory implements ContextCustomizerFact
                 settings.nodes() > 1 ? ClusterTester.Mode.LIVE : settings.mode(),
                 settings.nodes(),
                 settings.standby(),
-                settings.crons());
+                settings.crons(),
+                settings.otherDatabases());
     }
 
     /** Part of the key of Spring's context cache: classes with equal settings share a context and its database. */
-    private record Customizer(ClusterTester.Mode mode, int nodes, boolean standby, boolean crons)
+    private record Customizer(
+            ClusterTester.Mode mode, int nodes, boolean standby, boolean crons, boolean otherDatabases)
             implements ContextCustomizer {
 
         @Override
@@ -115,7 +117,7 @@ final class ClusterTestContextCustomizerFactory implements ContextCustomizerFact
             beans.registerSingleton("clusterTestDatabase", database);
             beans.registerSingleton("clusterTestAttempts", attempts);
             beans.registerSingleton("clusterTestDrive", drive(clock, lifecycle::movedNanos, UnaryOperator.identity()));
-            beans.addBeanPostProcessor(new TestDatabaseGuard(database, beans));
+            beans.addBeanPostProcessor(new TestDatabaseGuard(database, beans, otherDatabases));
             beans.addBeanPostProcessor(new ApplicationClocks(clock));
             if (nodes > 1) {
                 var further = new FurtherNodes(nodes, merged, database, lifecycle);
@@ -136,7 +138,7 @@ final class ClusterTestContextCustomizerFactory implements ContextCustomizerFact
             beans.registerSingleton(
                     "clusterTestDrive",
                     drive(clock, starting.moved(), task -> starting.path().gated(task)));
-            beans.addBeanPostProcessor(new TestDatabaseGuard(starting.database(), beans));
+            beans.addBeanPostProcessor(new TestDatabaseGuard(starting.database(), beans, otherDatabases));
             beans.addBeanPostProcessor(new ApplicationClocks(clock));
         }
 

@@ -20,10 +20,13 @@ final class TestDatabaseGuard implements BeanPostProcessor {
 
     private final TestDatabase database;
     private final ListableBeanFactory beans;
+    private final boolean otherDatabases;
 
-    TestDatabaseGuard(TestDatabase database, ListableBeanFactory beans) {
+    /** @param otherDatabases whether data sources that are not the cluster's may lead to other databases */
+    TestDatabaseGuard(TestDatabase database, ListableBeanFactory beans, boolean otherDatabases) {
         this.database = database;
         this.beans = beans;
+        this.otherDatabases = otherDatabases;
     }
 
     @Override
@@ -31,8 +34,8 @@ final class TestDatabaseGuard implements BeanPostProcessor {
         if (bean instanceof ClusterDatabase cluster) {
             require(cluster.application(), "The DataSource of the cluster");
             require(cluster.direct(), "forge.cluster.direct-connection");
-        } else if (bean instanceof DataSource source && isOnly(name)) {
-            // Before the application's own migrations; with several of them the cluster's choice is verified above.
+        } else if (bean instanceof DataSource source && (!otherDatabases || isOnly(name))) {
+            // Before the application's own migrations.
             require(source, "The DataSource bean '%s'".formatted(name));
         }
         return bean;
@@ -55,7 +58,7 @@ final class TestDatabaseGuard implements BeanPostProcessor {
                 // The name is random: no other server has such a database.
                 if (!row.getString(1).equals(database.name())) {
                     throw new IllegalStateException(
-                            "%s leads to database '%s', but this test must use '%s' only. The test sets spring.datasource.url: leave DataSource beans of your own out of it, or have them use that property."
+                            "%s leads to database '%s', but this test must use '%s' only. The test sets spring.datasource.url: leave DataSource beans of your own out of it, or have them use that property. For a second database set its URL to ${spring.datasource.url} in the properties of the test, or otherDatabases = true if the test brings that database along."
                                     .formatted(subject, row.getString(1), database.name()));
                 }
             }
