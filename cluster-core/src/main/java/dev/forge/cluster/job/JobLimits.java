@@ -33,6 +33,11 @@ public record JobLimits(
     public JobLimits {
         requirePositive("concurrency", concurrency);
         requirePositive("groupConcurrency", groupConcurrency);
+        if (groupRate != null && groupRate.per().toNanos() / 1_000 < groupRate.requests()) {
+            throw new IllegalArgumentException(
+                    "JobLimits: groupRate (%d per %s) must be at most one start per microsecond"
+                            .formatted(groupRate.requests(), groupRate.per()));
+        }
     }
 
     private static void requirePositive(String name, @Nullable Integer value) {

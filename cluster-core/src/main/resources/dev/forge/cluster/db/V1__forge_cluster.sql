@@ -773,19 +773,25 @@ COMMENT ON FUNCTION forge_enqueue_unique(
 
 -- Limits and groups of jobs --------------------------------------------------------------------------------------------------------------
 
+-- Without months, which have no fixed length, and with bounded fields: large ones of opposite signs have a small sum, but are out of
+-- range when they are added to a time.
+CREATE DOMAIN forge_rate_period AS interval CONSTRAINT forge_rate_period CHECK
+    (extract(year FROM VALUE) = 0 AND extract(month FROM VALUE) = 0 AND extract(day FROM VALUE) BETWEEN 0 AND 366
+     AND extract(epoch FROM VALUE) BETWEEN 0.001 AND 366 * 86400);
+
 CREATE TABLE forge_job_limits (
     name                       forge_job_name PRIMARY KEY,
     concurrency                int,
     group_concurrency          int,
     group_rate                 bigint,
-    group_period               interval,
+    group_period               forge_rate_period,
     group_burst                bigint,
     ordered                    boolean NOT NULL DEFAULT false,
     overridden                 boolean NOT NULL DEFAULT false,
     declared_concurrency       int,
     declared_group_concurrency int,
     declared_group_rate        bigint,
-    declared_group_period      interval,
+    declared_group_period      forge_rate_period,
     declared_group_burst       bigint,
     changed_at                 timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT forge_job_limits_concurrency CHECK (concurrency >= 1),
@@ -794,8 +800,8 @@ CREATE TABLE forge_job_limits (
         (pg_catalog.num_nulls(group_rate, group_period, group_burst) = 3
          OR (pg_catalog.num_nulls(group_rate, group_period, group_burst) = 0
              AND group_rate BETWEEN 1 AND 1000000000 AND group_burst BETWEEN 1 AND 1000000000
-             -- In seconds: intervals compare as if a month had 30 days and a year 360, but add and convert as 365.25 days.
-             AND extract(epoch FROM group_period) BETWEEN 0.001 AND 366 * 86400
+             -- A microsecond is the shortest interval.
+             AND extract(epoch FROM group_period) / group_rate >= 0.000001
              -- A hundred years: the sum of it and the current time must be a valid time.
              AND extract(epoch FROM group_period) / group_rate * group_burst <= 3200000000)),
     -- What a handler declares becomes its limits when an operator resets them.
@@ -804,7 +810,7 @@ CREATE TABLE forge_job_limits (
         (pg_catalog.num_nulls(declared_group_rate, declared_group_period, declared_group_burst) = 3
          OR (pg_catalog.num_nulls(declared_group_rate, declared_group_period, declared_group_burst) = 0
              AND declared_group_rate BETWEEN 1 AND 1000000000 AND declared_group_burst BETWEEN 1 AND 1000000000
-             AND extract(epoch FROM declared_group_period) BETWEEN 0.001 AND 366 * 86400
+             AND extract(epoch FROM declared_group_period) / declared_group_rate >= 0.000001
              AND extract(epoch FROM declared_group_period) / declared_group_rate * declared_group_burst <= 3200000000))
 );
 COMMENT ON TABLE forge_job_limits IS

@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.database.EndedTransactions;
 import jakarta.persistence.EntityManagerFactory;
 import java.util.List;
 import javax.sql.DataSource;
@@ -14,6 +15,7 @@ import org.springframework.jdbc.datasource.DelegatingDataSource;
 import org.springframework.jdbc.datasource.TransactionAwareDataSourceProxy;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.orm.jpa.JpaTransactionManager;
+import org.springframework.transaction.ConfigurableTransactionManager;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.annotation.TransactionManagementConfigurer;
 import org.springframework.transaction.support.AbstractPlatformTransactionManager;
@@ -56,11 +58,19 @@ final class TransactionManagerSelector {
             own = all.stream().filter(manager -> !isForeign(manager)).toList();
         }
         own.forEach(TransactionManagerSelector::requireSynchronization);
+        own.forEach(this::listen);
         return switch (own.size()) {
             case 0 -> new JdbcTransactionManager(application);
             case 1 -> own.get(0);
             default -> primary(managers, own);
         };
+    }
+
+    private void listen(PlatformTransactionManager manager) {
+        if (manager instanceof ConfigurableTransactionManager own
+                && own.getTransactionExecutionListeners().stream().noneMatch(EndedTransactions.class::isInstance)) {
+            own.addListener(new EndedTransactions(application));
+        }
     }
 
     /** Without synchronization, nobody can tell a transaction from one that has ended. */

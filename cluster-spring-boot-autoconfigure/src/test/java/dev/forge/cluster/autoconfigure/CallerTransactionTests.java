@@ -227,14 +227,21 @@ class CallerTransactionTests {
         FOREIGN_ROLLED_BACK_IN_OWN,
         AFTER_COMMIT,
         AFTER_COMMIT_OF_JPA,
-        AFTER_COMPLETION_OF_ROLLBACK;
+        AFTER_COMPLETION_OF_ROLLBACK,
+        REQUIRED_AFTER_COMMIT,
+        REQUIRED_AFTER_COMPLETION,
+        REQUIRED_AFTER_COMPLETION_OF_JPA,
+        NEW_ROLLED_BACK_AFTER_COMPLETION,
+        NEW_ROLLED_BACK_AFTER_COMPLETION_OF_JPA;
 
         /** Whether what a call has written in this transaction is rolled back. */
         boolean undoes() {
             return this == OWN_ROLLED_BACK
                     || this == OWN_ROLLED_BACK_TO_A_SAVEPOINT
                     || this == JPA_ROLLED_BACK
-                    || this == OWN_ROLLED_BACK_IN_FOREIGN;
+                    || this == OWN_ROLLED_BACK_IN_FOREIGN
+                    || this == NEW_ROLLED_BACK_AFTER_COMPLETION
+                    || this == NEW_ROLLED_BACK_AFTER_COMPLETION_OF_JPA;
         }
     }
 
@@ -275,6 +282,8 @@ class CallerTransactionTests {
             });
         }
 
+        private static final int REQUIRES_NEW = TransactionDefinition.PROPAGATION_REQUIRES_NEW;
+
         void call(Caller caller, Runnable action) {
             int supports = TransactionDefinition.PROPAGATION_SUPPORTS;
             int notSupported = TransactionDefinition.PROPAGATION_NOT_SUPPORTED;
@@ -301,6 +310,22 @@ class CallerTransactionTests {
                 case FOREIGN_ROLLED_BACK_IN_OWN -> in("own", true, () -> in("foreign", false, action));
                 case AFTER_COMMIT -> in("own", true, () -> afterwards(action, () -> {}));
                 case AFTER_COMMIT_OF_JPA -> in("jpa", true, () -> afterwards(action, () -> {}));
+                case REQUIRED_AFTER_COMMIT ->
+                    in("own", true, () -> afterwards(() -> in("own", true, action), () -> {}));
+                case REQUIRED_AFTER_COMPLETION ->
+                    in("own", true, () -> afterwards(() -> {}, () -> in("own", true, action)));
+                case REQUIRED_AFTER_COMPLETION_OF_JPA ->
+                    in("jpa", false, () -> afterwards(() -> {}, () -> in("jpa", true, action)));
+                case NEW_ROLLED_BACK_AFTER_COMPLETION ->
+                    in("own", true, () -> {
+                        afterwards(() -> {}, () -> in("own", REQUIRES_NEW, false, false, action));
+                        bean(Jobs.class).cancel(UUID.randomUUID());
+                    });
+                case NEW_ROLLED_BACK_AFTER_COMPLETION_OF_JPA ->
+                    in("jpa", true, () -> {
+                        afterwards(() -> {}, () -> in("jpa", REQUIRES_NEW, false, false, action));
+                        bean(Jobs.class).cancel(UUID.randomUUID());
+                    });
                 case AFTER_COMPLETION_OF_ROLLBACK -> in("own", false, () -> afterwards(() -> {}, action));
             }
         }
@@ -764,10 +789,6 @@ class CallerTransactionTests {
                                                 Caller.OWN_IN_FOREIGN_READ_ONLY,
                                                 Caller.FOREIGN_ROLLED_BACK_IN_OWN)
                                         .contains(caller);
-                        if (caller == Caller.AFTER_COMMIT || caller == Caller.AFTER_COMMIT_OF_JPA) {
-                            // Nobody can tell it from the transaction itself unless a call was made there.
-                            continue;
-                        }
                         app.call(caller, () -> {
                             if (joins) {
                                 assertThatThrownBy(() -> locks.tryWithLock("lock", () -> {}))

@@ -15,6 +15,7 @@ import dev.forge.cluster.job.JobLimits;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Types;
+import java.time.Duration;
 import java.util.List;
 import java.util.Random;
 import java.util.UUID;
@@ -54,14 +55,36 @@ class OperatorRowTests {
 
     @ParameterizedTest
     @ValueSource(strings = {"group", "declared_group"})
-    void period_is_measured_in_seconds(String prefix) {
+    void period_is_bounded_in_each_of_its_fields(String prefix) {
         String insert =
                 "INSERT INTO forge_job_limits (name, %1$s_rate, %1$s_period, %1$s_burst) VALUES ('a', 1, '%2$s', 1)";
         for (String period : List.of(
-                "12 months 5 days 23:59:59", "1 year 18:00:01", "367 days", "1 month -30 days -24:00", "0", "-1 s")) {
+                "12 months 5 days 23:59:59",
+                "1 year 18:00:01",
+                "1 month",
+                "367 days",
+                "1 month -30 days -24:00",
+                "1200000 months -36524999 days",
+                "36525000 days -876599976:00",
+                "0",
+                "-1 s")) {
             isRefused(insert.formatted(prefix, period));
         }
-        jdbc.sql(insert.formatted(prefix, "1 year 17:59:59")).update();
+        jdbc.sql(insert.formatted(prefix, "366 days")).update();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"group", "declared_group"})
+    void rate_is_at_most_one_start_per_microsecond(String prefix) {
+        String insert =
+                "INSERT INTO forge_job_limits (name, %1$s_rate, %1$s_period, %1$s_burst) VALUES ('a', %2$s, '%3$s', 1)";
+        isRefused(insert.formatted(prefix, 1_000_001, "1 s"));
+        isRefused(insert.formatted(prefix, 3_000, "1 ms"));
+        jdbc.sql(insert.formatted(prefix, 1_000_000, "1 s")).update();
+        assertThatExceptionOfType(IllegalArgumentException.class)
+                .isThrownBy(() -> JobLimits.none().withGroupRate(3_000, Duration.ofMillis(1)))
+                .withMessageContaining("3000 per PT0.001S");
+        JobLimits.none().withGroupRate(1_000_000, Duration.ofSeconds(1));
     }
 
     @Test
@@ -80,7 +103,9 @@ class OperatorRowTests {
     @Test
     void nodes_can_read_all_limits_that_the_constraints_allow() {
         var random = new Random(41);
-        String[] units = {"years", "months", "days", "hours", "minutes", "seconds", "milliseconds", "microseconds"};
+        String[] units = {
+            "months", "days", "days", "days", "hours", "minutes", "seconds", "milliseconds", "microseconds"
+        };
         int stored = 0;
         for (int i = 0; i < 2_000; i++) {
             try {
@@ -93,7 +118,7 @@ class OperatorRowTests {
                                 """)
                         .param("name", "limit-" + i)
                         .param("number", 1 + random.nextInt(Integer.MAX_VALUE))
-                        .param("rate", random.nextInt(9) == 0 ? null : 1L + random.nextInt(1_000_000_000), Types.BIGINT)
+                        .param("rate", random.nextInt(9) == 0 ? null : 1L + random.nextInt(1_000_000), Types.BIGINT)
                         .param(
                                 "burst",
                                 random.nextInt(9) == 0 ? null : 1L + random.nextInt(1_000_000_000),

@@ -74,7 +74,12 @@ public final class CallerTransaction {
             return true;
         }
         Joined joined = joined();
-        return joined != null && joined.committed;
+        return joined == null ? EndedTransactions.contains(transactions.bound()) : joined.committed;
+    }
+
+    /** Returns whether a transaction is bound that has ended: statements would not be committed. */
+    public boolean hasEnded() {
+        return transactions.isActive() && isCompleted();
     }
 
     // Statements --------------------------------------------------------------------------------------------
@@ -215,15 +220,20 @@ public final class CallerTransaction {
 
     // The end of the caller's transaction -------------------------------------------------------------------
 
+    /** Returns what the bound transaction has joined; null for another one, which a callback of that one has begun. */
     private @Nullable Joined joined() {
-        return (Joined) TransactionSynchronizationManager.getResource(key);
+        return TransactionSynchronizationManager.getResource(key) instanceof Joined joined
+                        && joined.bound == transactions.bound()
+                ? joined
+                : null;
     }
 
     /** Notes that the active transaction has work of this object. */
     private Joined join() {
         Joined joined = joined();
         if (joined == null) {
-            joined = new Joined();
+            joined = new Joined(Objects.requireNonNull(transactions.bound()));
+            TransactionSynchronizationManager.unbindResourceIfPossible(key);
             TransactionSynchronizationManager.bindResource(key, joined);
             TransactionSynchronizationManager.registerSynchronization(joined);
         }
@@ -238,11 +248,22 @@ public final class CallerTransaction {
         /** How many actions there were at each savepoint. */
         private final IdentityHashMap<Object, Integer> savepoints = new IdentityHashMap<>(0);
 
+        private final Object bound;
         private boolean committed;
+
+        Joined(Object bound) {
+            this.bound = bound;
+        }
 
         @Override
         public void suspend() {
-            TransactionSynchronizationManager.unbindResourceIfPossible(key);
+            unbind();
+        }
+
+        private void unbind() {
+            if (TransactionSynchronizationManager.getResource(key) == this) {
+                TransactionSynchronizationManager.unbindResource(key);
+            }
         }
 
         @Override
@@ -273,7 +294,7 @@ public final class CallerTransaction {
 
         @Override
         public void afterCompletion(int status) {
-            TransactionSynchronizationManager.unbindResourceIfPossible(key);
+            unbind();
             if (status == STATUS_COMMITTED && !committed) {
                 // The first call was made after the commit, by another object that Spring had called then.
                 transactions.commitBound();

@@ -63,7 +63,8 @@ public final class OwnTransactions extends JdbcTransactionManager {
                 || (bound() instanceof ConnectionHolder holder && !holder.isSynchronizedWithTransaction());
     }
 
-    private @Nullable Object bound() {
+    @Nullable
+    Object bound() {
         return TransactionSynchronizationManager.getResource(obtainDataSource());
     }
 

@@ -12,6 +12,7 @@ import java.util.UUID;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import org.springframework.transaction.PlatformTransactionManager;
+import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.support.TransactionTemplate;
 
 /**
@@ -25,6 +26,7 @@ public final class FencedLeadership implements Leadership {
     private final Candidate candidate;
     private final LeaderStore leaders;
     private final TransactionTemplate transaction;
+    private final TransactionTemplate separate;
 
     /**
      * @param leaders on the application's data source, because the fence must share the transaction of the work
@@ -34,6 +36,8 @@ public final class FencedLeadership implements Leadership {
         this.candidate = candidate;
         this.leaders = leaders;
         this.transaction = new TransactionTemplate(transactions);
+        this.separate = new TransactionTemplate(transactions);
+        separate.setPropagationBehavior(TransactionDefinition.PROPAGATION_REQUIRES_NEW);
     }
 
     @Override
@@ -118,7 +122,9 @@ public final class FencedLeadership implements Leadership {
 
     /** Runs work in a transaction whose last statements are those of the guard. An exception of the guard rolls it back. */
     public <T> T guarded(Supplier<T> work, Runnable guard) {
-        Result<T> result = transaction.execute(status -> {
+        // In a callback after a commit, Spring would take part in the transaction that has ended.
+        TransactionTemplate open = leaders.caller().hasEnded() ? separate : transaction;
+        Result<T> result = open.execute(status -> {
             if (!leaders.caller().isActive()) {
                 throw new IllegalStateException(
                         "The transaction manager does not belong to the cluster's DataSource: the work would not be fenced");

@@ -24,6 +24,8 @@ final class DemandGauges {
     /** How many entries without slots have gauges of their own: anybody who may enqueue can make up names and capabilities. */
     private static final int MOST_OTHERS = 100;
 
+    private static final String NONE = "none";
+
     private static final Comparator<Entry> LARGEST_FIRST = Comparator.comparingLong(
                     (Entry entry) -> entry.due().jobs() + entry.running())
             .reversed();
@@ -136,14 +138,15 @@ final class DemandGauges {
     }
 
     private static Tags tags(Entry entry) {
-        String capability = entry.capability();
-        return Tags.of(
-                "job",
-                entry.name(),
-                "executor",
-                entry.executor(),
-                "capability",
-                capability == null ? "none" : capability);
+        return Tags.of("job", entry.name(), "executor", entry.executor(), "capability", capability(entry.capability()));
+    }
+
+    /** Returns a tag that no other capability has: a job with the capability "none" must not hide the jobs that need none. */
+    private static String capability(@Nullable String capability) {
+        if (capability == null) {
+            return NONE;
+        }
+        return capability.equals(NONE) || capability.startsWith("'") ? "'" + capability : capability;
     }
 
     void clear() {

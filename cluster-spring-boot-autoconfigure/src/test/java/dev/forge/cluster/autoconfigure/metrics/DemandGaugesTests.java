@@ -11,12 +11,13 @@ import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
 /** The gauges of the demand. */
 class DemandGaugesTests {
 
-    private static Entry entry(String name, String capability, long due, int slots) {
+    private static Entry entry(String name, @Nullable String capability, long due, int slots) {
         return new Entry(
                 name,
                 capability,
@@ -57,5 +58,25 @@ class DemandGaugesTests {
                 .isEqualTo(3_000 - 99);
         gauges.publish(new JobDemand(List.of(), List.of(), List.of()));
         assertThat(registry.find("forge.cluster.jobs.due").gauges()).isEmpty();
+    }
+
+    @Test
+    void capability_with_the_name_of_none_hides_nothing() {
+        var registry = new SimpleMeterRegistry();
+        var gauges = new DemandGauges(registry, "orders", Duration.ofMinutes(1));
+        gauges.publish(new JobDemand(
+                List.of(entry("mail", null, 299, 6), entry("mail", "none", 1, 0), entry("mail", "'none", 2, 0)),
+                List.of(),
+                List.of()));
+        assertThat(due(registry, "none")).isEqualTo(299);
+        assertThat(due(registry, "'none")).isEqualTo(1);
+        assertThat(due(registry, "''none")).isEqualTo(2);
+    }
+
+    private static double due(SimpleMeterRegistry registry, String capability) {
+        return registry.get("forge.cluster.jobs.due")
+                .tags("job", "mail", "capability", capability)
+                .gauge()
+                .value();
     }
 }
