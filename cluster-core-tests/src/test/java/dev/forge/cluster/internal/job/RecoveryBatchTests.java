@@ -14,6 +14,8 @@ import java.time.Duration;
 import java.util.UUID;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Recovery of more jobs than one statement takes. */
 @ClusterPostgres
@@ -131,8 +133,43 @@ class RecoveryBatchTests extends AbstractExecutionTests {
                 .isEqualTo("dead");
     }
 
-    @Test
-    void job_whose_row_cannot_be_written_keeps_no_other_on_its_node() {
+    @ParameterizedTest
+    @ValueSource(strings = {"TRIGGER", "CONSTRAINT TRIGGER"})
+    void node_is_declared_dead_although_a_trigger_rejects_the_recovery_of_a_job(String kind) {
+        work.sweep = Duration.ofHours(1);
+        leader();
+        UUID dead = cluster.insertNode("dead", null, "1 hour", "2 hours");
+        insertClaimed(dead, 8);
+        jdbc.sql(
+                        "UPDATE forge_jobs SET priority = 1 WHERE id = (SELECT id FROM forge_jobs WHERE name = 'lost' LIMIT 1)")
+                .update();
+        jdbc.sql("""
+                CREATE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'object_in_use'; END $$
+                """).update();
+        jdbc.sql(
+                        "CREATE %s reject AFTER UPDATE ON forge_jobs %s FOR EACH ROW WHEN (OLD.priority = 1) EXECUTE FUNCTION reject()"
+                                .formatted(kind, kind.equals("TRIGGER") ? "" : "DEFERRABLE INITIALLY DEFERRED"))
+                .update();
+        try {
+            jdbc.sql(
+                            "UPDATE forge_nodes SET stale_at = last_heartbeat, dead_at = last_heartbeat + interval '50 milliseconds' WHERE id = ?")
+                    .param(dead)
+                    .update();
+            await().until(() -> jdbc.sql("SELECT status FROM forge_nodes WHERE id = ?")
+                    .param(dead)
+                    .query(String.class)
+                    .single()
+                    .equals("dead"));
+            await().until(() -> claimed() == 1);
+        } finally {
+            jdbc.sql("DROP FUNCTION reject() CASCADE").update();
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"raise_exception", "object_in_use", "undefined_table"})
+    void job_whose_row_cannot_be_written_keeps_no_other_on_its_node(String condition) {
         work.sweep = Duration.ofHours(1);
         Member member = leader();
         insertClaimed(UUID.randomUUID(), 2_500);
@@ -143,10 +180,10 @@ class RecoveryBatchTests extends AbstractExecutionTests {
         jdbc.sql("""
                 CREATE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS $$
                 BEGIN
-                    IF OLD.priority = 1 THEN RAISE EXCEPTION 'no' USING ERRCODE = 'P0001'; END IF;
+                    IF OLD.priority = 1 THEN RAISE EXCEPTION 'no' USING ERRCODE = '%s'; END IF;
                     RETURN NEW;
                 END $$
-                """).update();
+                """.formatted(condition)).update();
         jdbc.sql("CREATE TRIGGER reject BEFORE UPDATE ON forge_jobs FOR EACH ROW EXECUTE FUNCTION reject()")
                 .update();
         member.engine().sweep();

@@ -119,6 +119,31 @@ class UndeletableRowTests extends AbstractExecutionTests {
     }
 
     @Test
+    void single_job_whose_trigger_tells_of_an_object_in_use_is_set_aside() {
+        Member member = compactor();
+        insertEnded(31, "completed");
+        jdbc.sql("""
+                CREATE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    RAISE EXCEPTION 'no' USING ERRCODE = 'object_in_use';
+                END $$
+                """).update();
+        jdbc.sql(
+                        "CREATE TRIGGER reject BEFORE DELETE ON forge_jobs FOR EACH ROW WHEN (OLD.priority = 1) EXECUTE FUNCTION reject()")
+                .update();
+        jdbc.sql(
+                        "UPDATE forge_jobs SET priority = 1 WHERE id = (SELECT id FROM forge_jobs ORDER BY finished_at, id LIMIT 1)")
+                .update();
+        try {
+            member.engine().cleanUp();
+            assertThat(count("forge_jobs")).isOne();
+            assertThat(count("forge_undeletable_rows")).isOne();
+        } finally {
+            jdbc.sql("DROP FUNCTION reject() CASCADE").update();
+        }
+    }
+
+    @Test
     void referenced_job_is_named_once_and_tried_again_when_its_time_has_come() {
         Member member = compactor();
         insertEnded(1, "completed");

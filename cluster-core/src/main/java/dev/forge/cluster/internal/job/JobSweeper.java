@@ -196,7 +196,7 @@ final class JobSweeper {
                     if (slow && limit > 1) {
                         portion.failed(limit);
                         found = limit;
-                    } else if (slow && !StatementFailure.isTimeout(e) && !StatementFailure.isLocked(e)) {
+                    } else if (!isOfRow(e)) {
                         throw e;
                     } else {
                         // A row that cannot be written must not keep the other jobs on their dead nodes.
@@ -241,6 +241,7 @@ final class JobSweeper {
 
     private static boolean isOfRow(DataAccessException failure) {
         return !TransientFailure.caused(failure)
+                || StatementFailure.isPerhapsOfRow(failure)
                 || StatementFailure.isTimeout(failure)
                 || StatementFailure.isLocked(failure);
     }

@@ -4,9 +4,9 @@ package dev.forge.cluster.internal.node;
 
 import dev.forge.cluster.internal.audit.Audit;
 import dev.forge.cluster.internal.audit.Operation;
+import dev.forge.cluster.internal.database.ConnectionLoss;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.database.TransientFailure;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.EnumText;
@@ -345,9 +345,14 @@ public final class NodeStore {
      */
     Runnable releaseApart(UUID id, Supplier<Runnable> release) {
         try {
-            return Objects.requireNonNull(nested.execute(status -> release.get()));
+            return Objects.requireNonNull(nested.execute(status -> {
+                Runnable afterwards = release.get();
+                // What the application defers would fail at the commit, and with it the declaration.
+                jdbc.sql("SET CONSTRAINTS ALL IMMEDIATE").update();
+                return afterwards;
+            }));
         } catch (DataAccessException e) {
-            if (TransientFailure.caused(e)) {
+            if (ConnectionLoss.caused(e)) {
                 throw e;
             }
             log.debug("Node {}: could not release all of its rows; sweeps release them later", id, e);

@@ -35,6 +35,9 @@ public final class PurgeBatch {
     /** How many statements of a pass may fail because of one row; the next pass continues. */
     private static final int MOST_FAILURES = 500;
 
+    /** How many rows are tried at least: the success of others shows that a row is to blame. */
+    private static final int FEW = 20;
+
     /** How many rows of a batch are named in the log. */
     private static final int MOST_LOGGED = 10;
 
@@ -93,7 +96,7 @@ public final class PurgeBatch {
                             e -> isOfRow(e, limit) && failuresLeft[0]-- > 0,
                             MOST_FAILURES,
                             culprits::put)
-                    .run(rows.next.apply(limit));
+                    .run(rows.next.apply(isSlow(failure, limit) ? limit : Math.max(limit, FEW)));
         } catch (DataAccessException e) {
             end = e;
         }
