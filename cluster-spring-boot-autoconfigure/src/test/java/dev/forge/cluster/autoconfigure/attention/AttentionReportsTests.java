@@ -227,6 +227,36 @@ class AttentionReportsTests {
     }
 
     @Test
+    void made_up_names_hide_no_others_and_are_not_overdue() {
+        jdbc.sql("INSERT INTO forge_job_names (name) VALUES ('renamed')").update();
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, worker_capability, scheduled_at)
+                SELECT gen_random_uuid(), '!' || n, NULL, now() - interval '2 hours' FROM generate_series(1, 60) AS n
+                UNION ALL
+                SELECT gen_random_uuid(), 'free', 'made-up' || n, now() - interval '2 hours' FROM generate_series(1, 60) AS n
+                UNION ALL
+                SELECT gen_random_uuid(), name, 'gpu', now() - interval '40 minutes'
+                FROM unnest(ARRAY['renamed', 'mail']) AS r (name)
+                """).update();
+        runner().withBean(Free.class).run(context -> {
+            await().until(() -> items(context, Kind.OVERDUE_JOBS).size() == AttentionItems.MOST_OF_A_KIND);
+            assertThat(items(context, Kind.UNHANDLED_JOBS))
+                    .hasSize(AttentionItems.MOST_OF_A_KIND)
+                    .extracting(Item::target)
+                    .contains("renamed");
+            assertThat(items(context, Kind.OVERDUE_JOBS))
+                    .extracting(Item::target)
+                    .contains("mail")
+                    .containsOnly("mail", "free");
+        });
+    }
+
+    static class Free {
+        @ClusterJob
+        void free() {}
+    }
+
+    @Test
     void each_kind_has_a_bounded_number_of_items() {
         jdbc.sql(
                         "INSERT INTO forge_jobs (id, name) SELECT gen_random_uuid(), 'ghost' || n FROM generate_series(1, 50) AS n")
