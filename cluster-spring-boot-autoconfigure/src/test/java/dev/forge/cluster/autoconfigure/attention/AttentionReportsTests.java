@@ -440,6 +440,16 @@ class AttentionReportsTests {
     // Retention ---------------------------------------------------------------------------------------------
 
     @Test
+    void reason_of_an_undeletable_row_forges_no_line() {
+        jdbc.sql("""
+                INSERT INTO forge_undeletable_rows (table_name, row_id, retry_at, reason)
+                VALUES ('forge_jobs', gen_random_uuid(), now() + interval '1 hour', E'a\\n\\x1b[31m' || repeat('b', 1000))
+                """).update();
+        runner().run(context -> assertThat(item(context, Kind.UNDELETABLE_ROWS).text())
+                .endsWith("Reason: a??[31m%s....".formatted("b".repeat(193))));
+    }
+
+    @Test
     void tables_with_undeletable_rows_are_listed_with_the_first_of_them() {
         jdbc.sql("""
                 INSERT INTO forge_undeletable_rows (table_name, row_id, since, retry_at, reason)
