@@ -144,6 +144,25 @@ class UndeletableRowTests extends AbstractExecutionTests {
     }
 
     @Test
+    void reason_is_one_short_line_whatever_a_trigger_calls_its_constraint() {
+        Member member = compactor();
+        insertEnded(2, "completed");
+        jdbc.sql("CREATE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'tried'"
+                        + " USING ERRCODE = '23503', CONSTRAINT = E'a\\n\\x1b[31m' || repeat('b', 1000); END $$")
+                .update();
+        jdbc.sql("CREATE TRIGGER reject BEFORE DELETE ON forge_jobs FOR EACH ROW EXECUTE FUNCTION reject()")
+                .update();
+        member.engine().cleanUp();
+        assertThat(jdbc.sql("SELECT DISTINCT reason FROM forge_undeletable_rows")
+                        .query(String.class)
+                        .list())
+                .singleElement()
+                .satisfies(reason -> assertThat(reason)
+                        .startsWith("SQLSTATE 23503, constraint a??[31mbbb")
+                        .hasSize(203));
+    }
+
+    @Test
     void referenced_job_is_named_once_and_tried_again_when_its_time_has_come() {
         Member member = compactor();
         insertEnded(1, "completed");

@@ -37,7 +37,7 @@ public final class UndeletableStore {
     /**
      * A row that cannot be deleted.
      *
-     * @param reason SQLSTATE and names, never values
+     * @param reason SQLSTATE and names, never values; printable: triggers name constraints as they like
      */
     public record Undeletable(UUID id, Duration age, String reason) {}
 
@@ -64,7 +64,7 @@ public final class UndeletableStore {
                 .param("first", FIRST_RETRY.toSeconds())
                 .param("longest", LONGEST_RETRY.toSeconds())
                 .param("ids", ids.toArray(UUID[]::new))
-                .param("reasons", reasons.toArray(String[]::new))
+                .param("reasons", Names.printable(reasons).toArray(String[]::new))
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list()
                 .stream()
@@ -105,7 +105,9 @@ public final class UndeletableStore {
                 .param("table", table)
                 .param("limit", limit)
                 .query((row, n) -> new Undeletable(
-                        row.getObject(1, UUID.class), Duration.ofMillis(Math.max(0, row.getLong(2))), row.getString(3)))
+                        row.getObject(1, UUID.class),
+                        Duration.ofMillis(Math.max(0, row.getLong(2))),
+                        Names.printable(row.getString(3))))
                 .list();
     }
 }

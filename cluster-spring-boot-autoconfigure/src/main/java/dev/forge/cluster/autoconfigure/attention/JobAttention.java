@@ -18,6 +18,7 @@ import dev.forge.cluster.job.JobDemand.Entry;
 import dev.forge.cluster.job.Jobs;
 import java.time.Duration;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -48,10 +49,12 @@ final class JobAttention implements AttentionReports.Source {
     @Override
     public void find(AttentionItems items, AttentionThresholds thresholds) {
         findFailing(items, thresholds);
-        Set<String> unhandled = findUnhandled(items);
+        List<String> reserved = handlers.owned().stream().map(OwnedJobs::prefix).toList();
+        findUnhandled(items, reserved);
         JobDemand waiting = jobs.demand();
-        findPaused(items, waiting);
-        findOverdue(items, thresholds, waiting, unhandled);
+        Set<String> live = keeping.liveNames();
+        findPaused(items, waiting, live);
+        findOverdue(items, thresholds, overdue(waiting, thresholds.overdue(), live, reserved));
     }
 
     private void findFailing(AttentionItems items, AttentionThresholds thresholds) {
@@ -73,12 +76,9 @@ final class JobAttention implements AttentionReports.Source {
         }
     }
 
-    /** Returns the names. */
-    private Set<String> findUnhandled(AttentionItems items) {
-        // Runs of workflows are reported as such.
-        Map<String, Long> names = keeping.orphanedNames(
-                        LIMIT, handlers.owned().stream().map(OwnedJobs::prefix).toList())
-                .first();
+    /** @param reserved prefixes of names that are left out: runs of workflows are reported as such */
+    private void findUnhandled(AttentionItems items, List<String> reserved) {
+        Map<String, Long> names = keeping.orphanedNames(LIMIT, reserved).first();
         names.forEach((name, count) -> items.critical(
                 Kind.UNHANDLED_JOBS,
                 name,
@@ -86,11 +86,11 @@ final class JobAttention implements AttentionReports.Source {
                         .formatted(Names.printable(name), PlainText.count(count, "job is", "jobs are")),
                 "Start nodes that have the handler. If the job was renamed, add the old name to the aliases of its handler;"
                         + " otherwise cancel the jobs."));
-        return names.keySet();
     }
 
-    private static void findPaused(AttentionItems items, JobDemand waiting) {
-        var paused = new TreeMap<String, JobCount>();
+    private static void findPaused(AttentionItems items, JobDemand waiting, Set<String> live) {
+        var paused = new TreeMap<String, JobCount>(
+                Comparator.comparing((String name) -> !live.contains(name)).thenComparing(Comparator.naturalOrder()));
         waiting.entries().stream()
                 .filter(entry -> entry.paused() && entry.due().jobs() > 0)
                 .forEach(entry -> paused.merge(
@@ -111,14 +111,31 @@ final class JobAttention implements AttentionReports.Source {
                 : "more than %d %s".formatted(count.jobs(), many);
     }
 
-    private void findOverdue(
-            AttentionItems items, AttentionThresholds thresholds, JobDemand waiting, Set<String> unhandled) {
-        List<Entry> overdue = waiting.entries().stream()
-                .filter(entry -> !entry.paused() && !unhandled.contains(entry.name()))
-                .filter(entry -> age(entry).compareTo(thresholds.overdue()) > 0)
-                .sorted(Comparator.comparing(JobAttention::age).reversed())
+    /** An entry, and which of those of its name it is. */
+    private record Turn(Entry entry, int number) {}
+
+    /**
+     * Returns overdue entries of names that live nodes have a handler for, and of reserved ones after them; others are unhandled, not
+     * overdue. Anybody who may enqueue can make up capabilities: each name has its turn before any has a second one.
+     */
+    private static List<Entry> overdue(JobDemand waiting, Duration than, Set<String> live, List<String> reserved) {
+        var ofName = new HashMap<String, Integer>();
+        return waiting.entries().stream()
+                .filter(entry -> !entry.paused() && age(entry).compareTo(than) > 0)
+                .filter(entry ->
+                        live.contains(entry.name()) || reserved.stream().anyMatch(entry.name()::startsWith))
+                .sorted(Comparator.comparing((Entry entry) -> entry.slots() == 0)
+                        .thenComparing(JobAttention::age, Comparator.reverseOrder()))
+                .map(entry -> new Turn(entry, ofName.merge(entry.name(), 1, Integer::sum)))
+                .sorted(Comparator.comparing((Turn turn) -> !live.contains(turn.entry.name()))
+                        .thenComparing(Turn::number)
+                        .thenComparing(turn -> age(turn.entry), Comparator.reverseOrder()))
                 .limit(LIMIT)
+                .map(Turn::entry)
                 .toList();
+    }
+
+    private void findOverdue(AttentionItems items, AttentionThresholds thresholds, List<Entry> overdue) {
         for (Entry entry : overdue) {
             String capability = entry.capability();
             UUID oldest = demand.oldest(new Place(entry.name(), capability == null ? "" : capability))

@@ -227,6 +227,36 @@ class AttentionReportsTests {
     }
 
     @Test
+    void made_up_names_hide_no_others_and_are_not_overdue() {
+        jdbc.sql("INSERT INTO forge_job_names (name) VALUES ('renamed')").update();
+        jdbc.sql("""
+                INSERT INTO forge_jobs (id, name, worker_capability, scheduled_at)
+                SELECT gen_random_uuid(), '!' || n, NULL, now() - interval '2 hours' FROM generate_series(1, 60) AS n
+                UNION ALL
+                SELECT gen_random_uuid(), 'free', 'made-up' || n, now() - interval '2 hours' FROM generate_series(1, 60) AS n
+                UNION ALL
+                SELECT gen_random_uuid(), name, 'gpu', now() - interval '40 minutes'
+                FROM unnest(ARRAY['renamed', 'mail']) AS r (name)
+                """).update();
+        runner().withBean(Free.class).run(context -> {
+            await().until(() -> items(context, Kind.OVERDUE_JOBS).size() == AttentionItems.MOST_OF_A_KIND);
+            assertThat(items(context, Kind.UNHANDLED_JOBS))
+                    .hasSize(AttentionItems.MOST_OF_A_KIND)
+                    .extracting(Item::target)
+                    .contains("renamed");
+            assertThat(items(context, Kind.OVERDUE_JOBS))
+                    .extracting(Item::target)
+                    .contains("mail")
+                    .containsOnly("mail", "free");
+        });
+    }
+
+    static class Free {
+        @ClusterJob
+        void free() {}
+    }
+
+    @Test
     void each_kind_has_a_bounded_number_of_items() {
         jdbc.sql(
                         "INSERT INTO forge_jobs (id, name) SELECT gen_random_uuid(), 'ghost' || n FROM generate_series(1, 50) AS n")
@@ -408,6 +438,16 @@ class AttentionReportsTests {
     }
 
     // Retention ---------------------------------------------------------------------------------------------
+
+    @Test
+    void reason_of_an_undeletable_row_forges_no_line() {
+        jdbc.sql("""
+                INSERT INTO forge_undeletable_rows (table_name, row_id, retry_at, reason)
+                VALUES ('forge_jobs', gen_random_uuid(), now() + interval '1 hour', E'a\\n\\x1b[31m' || repeat('b', 1000))
+                """).update();
+        runner().run(context -> assertThat(item(context, Kind.UNDELETABLE_ROWS).text())
+                .endsWith("Reason: a??[31m%s....".formatted("b".repeat(193))));
+    }
 
     @Test
     void tables_with_undeletable_rows_are_listed_with_the_first_of_them() {

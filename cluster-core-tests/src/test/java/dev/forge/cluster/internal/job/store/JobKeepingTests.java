@@ -221,6 +221,17 @@ class JobKeepingTests extends JobStoreFixture {
     }
 
     @Test
+    void names_that_had_a_handler_come_before_made_up_ones() {
+        jdbc.sql("INSERT INTO forge_job_names (name) VALUES ('idle'), ('renamed')")
+                .update();
+        rows(10_001, "name, scheduled_at", "'!' || n, now()");
+        jobs.insert(job("renamed"));
+        assertThat(keeping.orphanedNames(2, List.of()).first().keySet())
+                .startsWith("renamed")
+                .hasSize(2);
+    }
+
+    @Test
     void table_can_be_vacuumed() {
         insert();
         keeping.vacuum();

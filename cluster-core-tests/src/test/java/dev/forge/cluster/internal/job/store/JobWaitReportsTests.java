@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.store.JobLimitReports.GroupState;
+import dev.forge.cluster.internal.job.store.JobLimitReports.NameLimits;
 import dev.forge.cluster.internal.job.store.JobWaitReports.LimitedName;
 import dev.forge.cluster.internal.job.store.JobWaitReports.Reason;
 import dev.forge.cluster.job.JobLimits;
@@ -136,6 +137,28 @@ class JobWaitReportsTests extends JobStoreFixture {
         assertThat(waits.limitedNames(Map.of("former", "job")))
                 .containsExactly(new LimitedName("job", null, 2, waiting(0, 10, 0, 0)));
         assertThat(only()).isEqualTo(new LimitedName("job", null, 1, waiting(0, 0, 0, 0)));
+    }
+
+    @Test
+    void made_up_names_do_not_hide_names_of_handlers() {
+        jdbc.sql("INSERT INTO forge_job_names (name) VALUES ('fast'), ('slow')").update();
+        jdbc.sql("""
+                INSERT INTO forge_job_limits (name, concurrency)
+                SELECT '!' || n, 1 FROM generate_series(1, 1000) AS n UNION ALL VALUES ('fast', 2), ('slow', 3)
+                """).update();
+
+        assertThat(waits.limitedNames(Map.of()))
+                .hasSize(1_000)
+                .extracting(LimitedName::name)
+                .contains("fast", "slow");
+        assertThat(names(null, 3)).containsExactly("fast", "slow", "!1");
+        assertThat(names("fast", 2)).containsExactly("slow", "!1");
+        assertThat(names("!1", 1)).containsExactly("!10");
+        assertThat(names("!999", 1)).isEmpty();
+    }
+
+    private List<String> names(String after, int limit) {
+        return limitReports.page(after, limit).stream().map(NameLimits::name).toList();
     }
 
     @Test

@@ -10,10 +10,11 @@ import java.sql.Statement;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
-import java.util.SortedMap;
-import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.stream.Collectors;
@@ -95,15 +96,16 @@ public final class JobKeeping {
     /**
      * A few names for a message.
      *
-     * @param first the first names, each with its number of jobs, at most a thousand; 0 if jobs were not counted
+     * @param first the first names, each with its number of jobs, at most a thousand; 0 if jobs were not counted. In their order, but
+     *     those that a node has or had a handler for come first: anybody who may enqueue can make up others
      * @param more how many further names were found
      */
-    public record FewNames(SortedMap<String, Long> first, int more) {}
+    public record FewNames(Map<String, Long> first, int more) {}
 
     /** Returns the names for which a node of this cluster has or had a handler, except for reserved ones. */
     public FewNames handledNames(int limit, List<String> withoutPrefixes) {
         return few("""
-                SELECT name FROM (
+                SELECT name, true FROM (
                     SELECT name FROM ~.forge_job_names
                     -- Nodes of a release that did not write forge_job_names.
                     UNION SELECT unnest(handlers) FROM ~.forge_nodes) AS known
@@ -115,13 +117,30 @@ public final class JobKeeping {
     public FewNames orphanedNames(int limit, List<String> withoutPrefixes) {
         return few(
                 """
-                SELECT p.name FROM (SELECT name FROM pending WHERE name IS NOT NULL LIMIT %d) AS p
-                WHERE p.name <> ALL (ARRAY(SELECT unnest(handlers) FROM ~.forge_nodes WHERE status <> 'dead'))
+                SELECT n.name, n.known FROM (
+                    SELECT k.name::text, true FROM ~.forge_job_names k
+                    CROSS JOIN LATERAL (
+                        SELECT FROM ~.forge_jobs j
+                        WHERE j.status = 'pending' AND j.waits_for IS NULL AND j.name = k.name
+                        ORDER BY coalesce(j.worker_capability, ''), %s DESC, j.scheduled_at LIMIT 1) AS first
+                    UNION ALL
+                    (SELECT p.name::text, false FROM pending p
+                     WHERE p.name IS NOT NULL AND p.name::text NOT IN (SELECT name FROM ~.forge_job_names) LIMIT %d)
+                    ) AS n (name, known)
+                WHERE n.name <> ALL (ARRAY(SELECT unnest(handlers) FROM ~.forge_nodes WHERE status <> 'dead'))
                   AND %s
-                """.formatted(MOST_NAMES, notReserved("p.name")),
+                """.formatted(JobQueueStore.RANK, MOST_NAMES, notReserved("n.name")),
                 PENDING_COUNT.formatted(1_000),
                 limit,
                 withoutPrefixes);
+    }
+
+    /** Returns the names that a live node has a handler for. */
+    public Set<String> liveNames() {
+        return new HashSet<>(
+                client.sql(schema.sql("SELECT DISTINCT unnest(handlers) FROM ~.forge_nodes WHERE status <> 'dead'"))
+                        .query((row, n) -> row.getString(1))
+                        .list());
     }
 
     private static String notReserved(String name) {
@@ -130,12 +149,13 @@ public final class JobKeeping {
     }
 
     private FewNames few(String names, String count, int limit, List<String> withoutPrefixes) {
-        var first = new TreeMap<String, Long>();
+        var first = new LinkedHashMap<String, Long>();
         long[] all = {0};
         client.sql(schema.sql("""
-                        WITH %s, found (name) AS MATERIALIZED (%s)
+                        WITH %s, found (name, known) AS MATERIALIZED (%s)
                         SELECT p.name, %s, (SELECT count(*) FROM found)
-                        FROM (SELECT name FROM found ORDER BY name LIMIT :limit) AS p
+                        FROM (SELECT name, known FROM found ORDER BY known DESC, name LIMIT :limit) AS p
+                        ORDER BY p.known DESC, p.name
                         """.formatted(PENDING_NAMES, names, count)))
                 .param("limit", limit)
                 .param("prefixes", withoutPrefixes.toArray(String[]::new))

@@ -68,12 +68,20 @@ public final class JobLimitReports {
                 .optional();
     }
 
-    /** Returns up to {@code limit} names that have limits, after a name, ordered by name. */
+    /**
+     * Returns up to {@code limit} names that have limits, after a name, ordered by name, but those that a node has or had a handler for
+     * come first: operators may add any by SQL.
+     */
     public List<NameLimits> page(@Nullable String after, int limit) {
         return client.sql(schema.sql(NAME_LIMITS + """
-                WHERE (:after::text IS NULL OR name > :after)
+                AS l
+                CROSS JOIN LATERAL (
+                    SELECT NOT EXISTS (SELECT FROM ~.forge_job_names k WHERE k.name = l.name)) AS n (unknown)
+                WHERE (:after::text IS NULL
+                       OR (unknown, name)
+                          > (NOT EXISTS (SELECT FROM ~.forge_job_names k WHERE k.name = :after), :after::text))
                   AND (overridden OR ordered OR num_nonnulls(concurrency, group_concurrency, group_rate) > 0)
-                ORDER BY name LIMIT :limit
+                ORDER BY unknown, name LIMIT :limit
                 """))
                 .param("after", after, Types.VARCHAR)
                 .param("limit", limit)

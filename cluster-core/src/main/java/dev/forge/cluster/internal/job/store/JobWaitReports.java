@@ -47,7 +47,7 @@ public final class JobWaitReports {
     public record LimitedName(String name, @Nullable Integer concurrency, long held, Map<Reason, Long> waiting) {}
 
     /**
-     * Returns the names with limits. Of each name at most {@link JobReports#MOST_COUNTED} due jobs in up to a thousand groups are
+     * Returns the first thousand names with limits, those that a node has or had a handler for before others. Of each name at most {@link JobReports#MOST_COUNTED} due jobs in up to a thousand groups are
      * considered, and at most a thousand of each group.
      *
      * @param aliases other names of handlers, with the name of the handler: the limits apply to their jobs, too
@@ -64,7 +64,8 @@ public final class JobWaitReports {
                                                  WHERE a.handler = d.name) AS names
                           FROM ~.forge_job_limits d
                           WHERE d.ordered OR num_nonnulls(d.concurrency, d.group_concurrency, d.group_rate) > 0
-                          ORDER BY d.name LIMIT %2$d) AS l
+                          ORDER BY NOT EXISTS (SELECT FROM ~.forge_job_names k WHERE k.name = d.name), d.name
+                          LIMIT %2$d) AS l
                 )
                 SELECT l.name, l.concurrency, l.held, g.ordered, g.group_full,
                        g.name_full + CASE WHEN l.held >= l.concurrency THEN (
