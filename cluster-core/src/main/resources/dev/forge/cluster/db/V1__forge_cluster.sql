@@ -778,6 +778,7 @@ COMMENT ON FUNCTION forge_enqueue_unique(
 CREATE DOMAIN forge_rate_period AS interval CONSTRAINT forge_rate_period CHECK
     (extract(year FROM VALUE) = 0 AND extract(month FROM VALUE) = 0 AND extract(day FROM VALUE) BETWEEN 0 AND 366
      AND extract(epoch FROM VALUE) BETWEEN 0.001 AND 366 * 86400);
+COMMENT ON DOMAIN forge_rate_period IS 'Period of a rate: one millisecond to 366 days, without months.';
 
 CREATE TABLE forge_job_limits (
     name                       forge_job_name PRIMARY KEY,
