@@ -171,9 +171,7 @@ class ClusterAutoConfigurationTests extends AbstractApplicationTests {
                     if (line.contains("d.f.c") || line.contains("dev.forge.cluster")) {
                         lines.add(line);
                     }
-                    // The first terms, which another thread reports, end the start, unless the report of the start
-                    // comes
-                    // later. Later lines may report terms that a paused machine has lost.
+                    // Another thread reports the first terms. Later ones may be terms that a paused machine has lost.
                     String all = String.join("\n", lines);
                     if (all.contains("Leads ") && all.contains("Connections: ")) {
                         break;
