@@ -10,14 +10,14 @@ import dev.forge.cluster.benchmarks.measure.Report;
 import dev.forge.cluster.benchmarks.measure.Rounds;
 import dev.forge.cluster.benchmarks.measure.Server;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.store.JobClaimStore;
-import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
-import dev.forge.cluster.internal.job.store.JobClaimStore.Claiming;
-import dev.forge.cluster.internal.job.store.JobQueueStore;
-import dev.forge.cluster.internal.job.store.JobQueueStore.Head;
-import dev.forge.cluster.internal.job.store.JobQueueStore.Mark;
-import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
-import dev.forge.cluster.internal.job.store.JobQueueStore.Queues;
+import dev.forge.cluster.internal.job.row.JobClaimStore;
+import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
+import dev.forge.cluster.internal.job.row.JobQueueStore;
+import dev.forge.cluster.internal.job.row.JobQueueStore.Head;
+import dev.forge.cluster.internal.job.row.JobQueueStore.Queues;
+import dev.forge.cluster.internal.job.row.Mark;
+import dev.forge.cluster.internal.job.row.Queue;
 import java.io.IOException;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -192,7 +192,7 @@ final class ClaimPart implements Part {
         final List<Double> claims = new ArrayList<>();
         private final Place place;
         private Queue queue = Queue.ungrouped("", "", 0);
-        private Mark mark = JobQueueStore.UNMARKED;
+        private Mark mark = Mark.UNMARKED;
 
         Turn(Place place) {
             this.place = place;

@@ -10,15 +10,15 @@ import dev.forge.cluster.benchmarks.measure.Race;
 import dev.forge.cluster.benchmarks.measure.Report;
 import dev.forge.cluster.benchmarks.measure.Rounds;
 import dev.forge.cluster.benchmarks.measure.Server;
-import dev.forge.cluster.internal.job.store.JobClaimStore;
-import dev.forge.cluster.internal.job.store.JobClaimStore.Claiming;
-import dev.forge.cluster.internal.job.store.JobClaimStore.Turn;
-import dev.forge.cluster.internal.job.store.JobClaimStore.Turns;
-import dev.forge.cluster.internal.job.store.JobFinishStore;
-import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
-import dev.forge.cluster.internal.job.store.JobQueueStore;
-import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
-import dev.forge.cluster.internal.job.store.JobWaitReports;
+import dev.forge.cluster.internal.job.operate.JobWaitReports;
+import dev.forge.cluster.internal.job.row.JobClaimStore;
+import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
+import dev.forge.cluster.internal.job.row.JobClaimStore.Turn;
+import dev.forge.cluster.internal.job.row.JobClaimStore.Turns;
+import dev.forge.cluster.internal.job.row.JobFinishStore;
+import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
+import dev.forge.cluster.internal.job.row.Mark;
+import dev.forge.cluster.internal.job.row.Queue;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobOptions;
@@ -210,7 +210,7 @@ final class GroupsPart implements Part {
         double claim() {
             var claiming = new Claiming(node, K, Ours.SLOTS, 10, Duration.ofSeconds(60));
             long start = System.nanoTime();
-            Turns turns = claims.claimInTurns(QUEUE, JobQueueStore.UNMARKED, next, claiming);
+            Turns turns = claims.claimInTurns(QUEUE, Mark.UNMARKED, next, claiming);
             double millis = (System.nanoTime() - start) / 1e6;
             if (turns.jobs().size() != K) {
                 throw new IllegalStateException(

@@ -84,6 +84,19 @@ class ArchitectureTests {
             Map.entry("workflow", Set.of("job")),
             Map.entry("ratelimit", Set.of()));
 
+    /** The packages of the slice of jobs, each with the packages that it may use; the package above assembles them. */
+    private static final Map<String, Set<String>> LIFE_OF_A_JOB = Map.ofEntries(
+            Map.entry("handler", Set.of()),
+            Map.entry("row", Set.of("handler")),
+            Map.entry("finish", Set.of("row", "handler")),
+            Map.entry("run", Set.of("finish", "row", "handler")),
+            Map.entry("claim", Set.of("run", "finish", "row", "handler")),
+            Map.entry("enqueue", Set.of("row", "handler")),
+            Map.entry("follow", Set.of("row", "handler")),
+            Map.entry("upkeep", Set.of("row", "handler")),
+            Map.entry("operate", Set.of("enqueue", "row", "handler")),
+            Map.entry("history", Set.of("operate", "row", "handler")));
+
     /** Packages of the wiring that all of its slices share. */
     private static final Set<String> SHARED_WIRING = Set.of("properties", "handler");
 
@@ -110,6 +123,7 @@ class ArchitectureTests {
                 .resideInAnyPackage(INTERNAL + "..", WIRING + "..")),
         API_PACKAGES_DEPEND_ONE_WAY(classes().should(useOnly(ROOT, API))),
         SLICES_DEPEND_ONE_WAY(classes().should(useOnly(INTERNAL, SLICES))),
+        JOBS_DEPEND_IN_THE_ORDER_OF_LIFE(classes().should(useOnly(INTERNAL + ".job", LIFE_OF_A_JOB))),
         CORE_DOES_NOT_USE_THE_WIRING(noClasses()
                 .that()
                 .resideInAPackage(INTERNAL + "..")

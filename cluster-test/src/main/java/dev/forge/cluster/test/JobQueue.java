@@ -4,17 +4,18 @@ package dev.forge.cluster.test;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.store.ClaimKey;
-import dev.forge.cluster.internal.job.store.JobClaimStore;
-import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
-import dev.forge.cluster.internal.job.store.JobClaimStore.Claiming;
-import dev.forge.cluster.internal.job.store.JobClaimStore.Reading;
-import dev.forge.cluster.internal.job.store.JobFinishStore;
-import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
-import dev.forge.cluster.internal.job.store.JobQueueStore;
-import dev.forge.cluster.internal.job.store.JobQueueStore.Head;
-import dev.forge.cluster.internal.job.store.JobStore;
-import dev.forge.cluster.internal.job.store.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.ClaimKey;
+import dev.forge.cluster.internal.job.row.JobClaimStore;
+import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
+import dev.forge.cluster.internal.job.row.JobClaimStore.Reading;
+import dev.forge.cluster.internal.job.row.JobFinishStore;
+import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
+import dev.forge.cluster.internal.job.row.JobQueueStore;
+import dev.forge.cluster.internal.job.row.JobQueueStore.Head;
+import dev.forge.cluster.internal.job.row.JobStore;
+import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.Mark;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -68,8 +69,8 @@ public final class JobQueue {
         for (Head head : queues.queues(names, offered).due()) {
             int left = limit - claimedJobs.size();
             if (left > 0) {
-                for (Claimed claimed : claims.claim(
-                        head.queue(), JobQueueStore.UNMARKED, new Claiming(worker, left, left, 10, LEASE))) {
+                for (Claimed claimed :
+                        claims.claim(head.queue(), Mark.UNMARKED, new Claiming(worker, left, left, 10, LEASE))) {
                     claimedJobs.add(new Claim(
                             worker,
                             claimed.id(),

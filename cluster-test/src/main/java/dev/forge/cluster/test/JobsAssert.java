@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test;
 
-import dev.forge.cluster.internal.job.InspectableJobs;
+import dev.forge.cluster.internal.job.operate.InspectableJobs;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.Jobs;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test;
 
-import dev.forge.cluster.internal.job.InspectableJobs;
+import dev.forge.cluster.internal.job.operate.InspectableJobs;
 import java.math.BigDecimal;
 import java.util.List;
 import java.util.Map;

@@ -4,8 +4,8 @@ package dev.forge.cluster.test;
 
 import dev.forge.cluster.ClusterDisabledException;
 import dev.forge.cluster.PayloadCodec;
-import dev.forge.cluster.internal.job.InspectableJobs;
-import dev.forge.cluster.internal.job.JobIds;
+import dev.forge.cluster.internal.job.enqueue.JobIds;
+import dev.forge.cluster.internal.job.operate.InspectableJobs;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobCount;

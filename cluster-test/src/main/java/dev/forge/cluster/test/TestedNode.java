@@ -4,8 +4,8 @@ package dev.forge.cluster.test;
 
 import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.internal.cron.CronEngine;
-import dev.forge.cluster.internal.job.InspectableJobs;
 import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.job.operate.InspectableJobs;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.workflow.Workflows;

@@ -6,8 +6,8 @@ import static dev.forge.cluster.internal.PatientAwaits.awaitOften;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.internal.job.store.JobStore;
-import dev.forge.cluster.internal.job.store.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobStore;
+import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowSettings.SignalLimits;
 import dev.forge.cluster.internal.workflow.store.WorkflowSignalStore;

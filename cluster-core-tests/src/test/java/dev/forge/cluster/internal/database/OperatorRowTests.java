@@ -7,10 +7,10 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.daemon.DaemonStore;
-import dev.forge.cluster.internal.job.store.JobKeeping;
-import dev.forge.cluster.internal.job.store.JobLimitReports;
-import dev.forge.cluster.internal.job.store.JobLimitReports.NameLimits;
-import dev.forge.cluster.internal.job.store.JobLimitStore;
+import dev.forge.cluster.internal.job.operate.JobLimitReports;
+import dev.forge.cluster.internal.job.operate.JobLimitReports.NameLimits;
+import dev.forge.cluster.internal.job.row.JobLimitStore;
+import dev.forge.cluster.internal.job.row.JobNameStore;
 import dev.forge.cluster.job.JobLimits;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -183,7 +183,7 @@ class OperatorRowTests {
                 .update();
         jdbc.sql("INSERT INTO forge_job_pauses (name) VALUES ('mail')").update();
         jdbc.sql("INSERT INTO forge_job_names (name) VALUES ('mail')").update();
-        assertThat(new JobKeeping(schema, database.dataSource()).paused())
+        assertThat(new JobNameStore(schema, database.dataSource()).paused())
                 .hasSize(1_001)
                 .contains("mail");
     }

@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.internal.job.enqueue.JobAnnouncements;
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.NodeStore.Load;
 import dev.forge.cluster.internal.node.TestCluster.Member;

@@ -25,16 +25,16 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Fixture with a cluster of nodes in this JVM, and handlers for their jobs. */
 @ClusterPostgres
-abstract class JobFixture {
+public abstract class JobFixture {
 
     record Order(String item, int quantity) {}
 
     final TestDatabase database;
-    final JdbcClient jdbc;
-    final TestCluster cluster;
-    final TestJobs work;
+    public final JdbcClient jdbc;
+    public final TestCluster cluster;
+    public final TestJobs work;
 
-    JobFixture(TestDatabase database) {
+    public JobFixture(TestDatabase database) {
         this.database = database;
         this.jdbc = database.jdbc();
         this.cluster = new TestCluster(database);

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.job;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
+import dev.forge.cluster.internal.job.enqueue.RegisteredJobNames;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.UnknownJobException;

@@ -7,7 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.internal.job.TestJobs;
-import dev.forge.cluster.internal.job.store.JobKeeping;
+import dev.forge.cluster.internal.job.row.JobKeeping;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.internal.workflow.store.WorkflowJobs;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;

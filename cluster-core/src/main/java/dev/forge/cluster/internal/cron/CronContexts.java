@@ -3,8 +3,8 @@
 package dev.forge.cluster.internal.cron;
 
 import dev.forge.cluster.cron.CronContext;
-import dev.forge.cluster.internal.job.JobEngine;
-import dev.forge.cluster.internal.job.worker.RunningJob;
+import dev.forge.cluster.internal.job.handler.LeaderCapabilities;
+import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.leader.FencedLeadership;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.job.ClaimLostException;
@@ -75,7 +75,7 @@ public final class CronContexts {
             this.job = job;
             this.metadata = job.metadata();
             this.reservedForLeader =
-                    JobEngine.LEADER.equals(job.claimed().queue().capability());
+                    LeaderCapabilities.LEADER.equals(job.claimed().queue().capability());
             OptionalLong leading = reservedForLeader ? node.elector().term(Leadership.SCHEDULER) : OptionalLong.empty();
             this.term = leading.orElseGet(() -> Long.parseLong(metadata.getOrDefault("term", "0")));
         }

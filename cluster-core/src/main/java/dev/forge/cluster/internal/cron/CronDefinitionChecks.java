@@ -10,7 +10,7 @@ import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.internal.cron.CronSlotStore.HandlerAvailability;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.cron.CronStore.RunOptions;
-import dev.forge.cluster.internal.job.ReservedNames;
+import dev.forge.cluster.internal.job.enqueue.ReservedNames;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.runtime.Arguments;

@@ -9,9 +9,10 @@ import dev.forge.cluster.internal.cron.CronSlotStore.DecidedSlot;
 import dev.forge.cluster.internal.cron.CronSlotStore.HandlerAvailability;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.job.JobEngine;
-import dev.forge.cluster.internal.job.JobIds;
+import dev.forge.cluster.internal.job.enqueue.JobIds;
 import dev.forge.cluster.internal.job.handler.GuardedMonitor;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.handler.LeaderCapabilities;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
@@ -263,9 +264,9 @@ public final class CronEngine implements NodeComponent {
             return definition.capability();
         }
         if (declarations.handlers().named(definition.handler()) != null) {
-            return JobEngine.LEADER;
+            return LeaderCapabilities.LEADER;
         }
-        return availability.onSchedulers() ? JobEngine.SCHEDULER : definition.capability();
+        return availability.onSchedulers() ? LeaderCapabilities.SCHEDULER : definition.capability();
     }
 
     /** Counts decisions, warns about missed slots and wakes workers; called after the commit. */

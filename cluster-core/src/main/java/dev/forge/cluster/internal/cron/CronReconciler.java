@@ -12,6 +12,7 @@ import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.cron.CronStore.ScheduledDefinition;
 import dev.forge.cluster.internal.database.ServerFailure;
 import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.job.handler.LeaderCapabilities;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.ErrorText;
@@ -198,8 +199,8 @@ final class CronReconciler {
             return;
         }
         var rerouted = new AtomicInteger();
-        boolean committed = term.commit(
-                () -> rerouted.set(jobStore.reroute(foreignHandlers, JobEngine.LEADER, JobEngine.SCHEDULER)));
+        boolean committed = term.commit(() -> rerouted.set(
+                jobStore.reroute(foreignHandlers, LeaderCapabilities.LEADER, LeaderCapabilities.SCHEDULER)));
         if (committed && rerouted.get() > 0) {
             jobs.announce(JobPriority.NORMAL);
         }

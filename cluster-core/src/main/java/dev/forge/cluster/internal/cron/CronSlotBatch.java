@@ -14,7 +14,7 @@ import dev.forge.cluster.internal.cron.CronSlotStore.PagePosition;
 import dev.forge.cluster.internal.cron.CronSlotStore.RequiredHandler;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.JobIds;
+import dev.forge.cluster.internal.job.enqueue.JobIds;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Names;
 import java.time.Instant;

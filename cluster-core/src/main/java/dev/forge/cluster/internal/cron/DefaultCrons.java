@@ -23,10 +23,11 @@ import dev.forge.cluster.internal.cron.CronStore.ScheduledDefinition;
 import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
-import dev.forge.cluster.internal.job.JobIds;
-import dev.forge.cluster.internal.job.ReservedNames;
+import dev.forge.cluster.internal.job.enqueue.JobIds;
+import dev.forge.cluster.internal.job.enqueue.ReservedNames;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
+import dev.forge.cluster.internal.job.handler.LeaderCapabilities;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.PayloadJson;
@@ -281,7 +282,7 @@ public final class DefaultCrons implements Crons {
     // This node need not be the leader: any scheduler that has the handler may run it.
     private static @Nullable String capability(Definition definition, HandlerAvailability availability) {
         return definition.target() == CronTarget.LEADER && availability.onSchedulers()
-                ? JobEngine.SCHEDULER
+                ? LeaderCapabilities.SCHEDULER
                 : definition.capability();
     }
 

@@ -7,26 +7,39 @@ import dev.forge.cluster.internal.audit.AuditedChanges;
 import dev.forge.cluster.internal.audit.Operation;
 import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.enqueue.JobBatchOpener;
+import dev.forge.cluster.internal.job.enqueue.JobEnqueuer;
+import dev.forge.cluster.internal.job.enqueue.JobIds;
+import dev.forge.cluster.internal.job.enqueue.NewJobFactory;
+import dev.forge.cluster.internal.job.enqueue.RegisteredJobNames;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.history.JobHistoryReports;
-import dev.forge.cluster.internal.job.store.JobBatchReports;
-import dev.forge.cluster.internal.job.store.JobBatchStore;
-import dev.forge.cluster.internal.job.store.JobBulkStore;
-import dev.forge.cluster.internal.job.store.JobDemandReports;
-import dev.forge.cluster.internal.job.store.JobDependencyStore;
-import dev.forge.cluster.internal.job.store.JobKeeping;
-import dev.forge.cluster.internal.job.store.JobLimitReports;
-import dev.forge.cluster.internal.job.store.JobLimitStore;
-import dev.forge.cluster.internal.job.store.JobListReports;
-import dev.forge.cluster.internal.job.store.JobLogStore;
-import dev.forge.cluster.internal.job.store.JobReports;
-import dev.forge.cluster.internal.job.store.JobSearchReports;
-import dev.forge.cluster.internal.job.store.JobStore;
-import dev.forge.cluster.internal.job.store.JobStore.Cancelled;
-import dev.forge.cluster.internal.job.store.JobStore.NewJob;
-import dev.forge.cluster.internal.job.store.JobSuccessorStore;
+import dev.forge.cluster.internal.job.operate.BulkJobs;
+import dev.forge.cluster.internal.job.operate.DefaultJobBatch;
+import dev.forge.cluster.internal.job.operate.FilterChecks;
+import dev.forge.cluster.internal.job.operate.InspectableJobs;
+import dev.forge.cluster.internal.job.operate.JobBatchReports;
+import dev.forge.cluster.internal.job.operate.JobDemandReader;
+import dev.forge.cluster.internal.job.operate.JobDemandReports;
+import dev.forge.cluster.internal.job.operate.JobExplainer;
+import dev.forge.cluster.internal.job.operate.JobExports;
+import dev.forge.cluster.internal.job.operate.JobLimitReports;
+import dev.forge.cluster.internal.job.operate.JobListReports;
+import dev.forge.cluster.internal.job.operate.JobReports;
+import dev.forge.cluster.internal.job.operate.JobSearchReports;
+import dev.forge.cluster.internal.job.operate.LimitText;
+import dev.forge.cluster.internal.job.row.JobBatchStore;
+import dev.forge.cluster.internal.job.row.JobBulkStore;
+import dev.forge.cluster.internal.job.row.JobDependencyStore;
+import dev.forge.cluster.internal.job.row.JobLimitStore;
+import dev.forge.cluster.internal.job.row.JobLogStore;
+import dev.forge.cluster.internal.job.row.JobNameStore;
+import dev.forge.cluster.internal.job.row.JobStore;
+import dev.forge.cluster.internal.job.row.JobStore.Cancelled;
+import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobSuccessorStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.Arguments;
@@ -91,7 +104,7 @@ public final class DefaultJobs implements InspectableJobs {
     private final BulkJobs bulk;
     private final JobExports exports;
     private final PayloadJson json;
-    private final JobKeeping keeping;
+    private final JobNameStore nameStore;
     private final JobLimitStore limits;
     private final RegisteredJobNames names;
     private final NewJobFactory newJobs;
@@ -134,12 +147,12 @@ public final class DefaultJobs implements InspectableJobs {
         this.bulk = new BulkJobs(
                 new BulkJobs.Stores(search, bulkStore, auditedInCallersTransaction),
                 handlers,
-                engine,
+                engine.news(),
                 caller,
                 node::nanos);
         this.exports = new JobExports(search, bulkStore, dependencies.engine.maxBytes());
         this.successors = new JobSuccessorStore(schema, dependencies.control);
-        this.keeping = new JobKeeping(schema, dependencies.control);
+        this.nameStore = new JobNameStore(schema, dependencies.control);
         this.limits = new JobLimitStore(schema, dependencies.control);
         this.names = new RegisteredJobNames(node, handlers, dependencies.control);
         this.json = new PayloadJson(dependencies.engine.codec(), dependencies.engine.maxBytes());
@@ -148,11 +161,12 @@ public final class DefaultJobs implements InspectableJobs {
         this.batches = new JobBatchStore(schema, application);
         this.batchReports = new JobBatchReports(schema, application);
         this.batchOpener = new JobBatchOpener(
-                names, newJobs, ids, new JobBatchOpener.Stores(inCallersTransaction, batches, batchReports), caller);
-        this.enqueuer = new JobEnqueuer(engine, names, newJobs, caller, schema, dependencies);
+                names, newJobs, ids, new JobBatchOpener.Stores(inCallersTransaction, batches), caller);
+        this.enqueuer =
+                new JobEnqueuer(engine.news(), names, newJobs, caller, schema, application, dependencies.control);
         this.explainer = new JobExplainer(
                 node,
-                engine,
+                engine.stuckHandlersWatch(),
                 handlers,
                 new JobExplainer.Reports(
                         reports,
@@ -160,7 +174,8 @@ public final class DefaultJobs implements InspectableJobs {
                         batchReports,
                         new JobDependencyStore(schema, application),
                         new NodeReports(schema, application)));
-        this.demand = new JobDemandReader(new JobDemandReports(schema, dependencies.control), engine, handlers);
+        this.demand = new JobDemandReader(
+                new JobDemandReports(schema, dependencies.control), handlers, engine.executors(), engine::executorOf);
         this.history = new JobHistoryReports(schema, application);
     }
 
@@ -374,10 +389,7 @@ public final class DefaultJobs implements InspectableJobs {
                 }));
                 engine.announce(JobPriority.NORMAL);
             }
-            engine.cancelled(id, cancelled.batch());
-            if (cancelled.node() != null) {
-                engine.announceCancelled(id);
-            }
+            engine.news().cancelled(id, cancelled.batch(), cancelled.node() != null);
         });
         return true;
     }
@@ -510,7 +522,7 @@ public final class DefaultJobs implements InspectableJobs {
         node.requireMayMutate();
         handlers.requireComplete("Jobs.pause");
         names.requireKnown(name);
-        return audited.record(new Operation("name.pause", name), () -> keeping.pause(name));
+        return audited.record(new Operation("name.pause", name), () -> nameStore.pause(name));
     }
 
     @Override
@@ -518,14 +530,14 @@ public final class DefaultJobs implements InspectableJobs {
         Arguments.required("Jobs.resume", "name", name);
         node.requireMayMutate();
         NewJobFactory.requireStorable("job name", name);
-        boolean resumed = audited.record(new Operation("name.resume", name), () -> keeping.resume(name));
+        boolean resumed = audited.record(new Operation("name.resume", name), () -> nameStore.resume(name));
         engine.announce(JobPriority.NORMAL);
         return resumed;
     }
 
     @Override
     public Set<String> paused() {
-        return separately.run(keeping::paused);
+        return separately.run(nameStore::paused);
     }
 
     // Limits ------------------------------------------------------------------------------------------------

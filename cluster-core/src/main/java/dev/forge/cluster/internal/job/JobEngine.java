@@ -5,19 +5,32 @@ package dev.forge.cluster.internal.job;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.database.NotificationChannel;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.claim.Lane;
+import dev.forge.cluster.internal.job.claim.LaneSelections;
+import dev.forge.cluster.internal.job.claim.OverloadProtection;
+import dev.forge.cluster.internal.job.claim.Worker;
+import dev.forge.cluster.internal.job.enqueue.JobAnnouncements;
+import dev.forge.cluster.internal.job.enqueue.JobNews;
+import dev.forge.cluster.internal.job.follow.JobBatchKeeper;
+import dev.forge.cluster.internal.job.follow.JobDependencyKeeper;
 import dev.forge.cluster.internal.job.handler.GuardedMonitor;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
-import dev.forge.cluster.internal.job.store.JobBatchStore;
-import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
-import dev.forge.cluster.internal.job.store.JobDependencyStore;
-import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
-import dev.forge.cluster.internal.job.store.JobRecoveryStore;
-import dev.forge.cluster.internal.job.store.JobRecoveryStore.Recovered;
-import dev.forge.cluster.internal.job.store.JobStore.NewJob;
-import dev.forge.cluster.internal.job.worker.Lane;
-import dev.forge.cluster.internal.job.worker.Worker;
-import dev.forge.cluster.internal.job.worker.WorkerSettings;
+import dev.forge.cluster.internal.job.handler.LeaderCapabilities;
+import dev.forge.cluster.internal.job.handler.WorkerSettings;
+import dev.forge.cluster.internal.job.operate.PublishedExecutors;
+import dev.forge.cluster.internal.job.row.JobBatchStore;
+import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.row.JobDependencyStore;
+import dev.forge.cluster.internal.job.row.JobRecoveryStore;
+import dev.forge.cluster.internal.job.row.JobRecoveryStore.Recovered;
+import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobStores;
+import dev.forge.cluster.internal.job.row.Queue;
+import dev.forge.cluster.internal.job.run.WorkerNode;
+import dev.forge.cluster.internal.job.run.WorkerParts;
+import dev.forge.cluster.internal.job.upkeep.JobHousekeeping;
+import dev.forge.cluster.internal.job.upkeep.JobSweeper;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
@@ -27,6 +40,7 @@ import dev.forge.cluster.internal.node.Notifications;
 import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.PayloadJson;
+import dev.forge.cluster.internal.runtime.Portion;
 import dev.forge.cluster.internal.runtime.StuckHandler;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.ClusterCoordinator;
@@ -56,12 +70,6 @@ import org.springframework.dao.DataAccessException;
  * finished jobs, if it leads the log_compactor role; and the notifications that it sends and receives.
  */
 public final class JobEngine implements NodeComponent {
-
-    /** The capability of the node that leads the scheduler role. */
-    public static final String LEADER = "@leader";
-
-    /** The capability of all nodes that may lead the scheduler role. */
-    public static final String SCHEDULER = "@scheduler";
 
     /** How notifications about cancelled jobs begin; the id of the job follows. */
     static final String CANCELLED = "cancelled ";
@@ -98,6 +106,7 @@ public final class JobEngine implements NodeComponent {
     private final Notifications notifications;
     private final Supplier<List<JobInterceptor>> interceptors;
     private final Function<String, String> laneOf;
+    private final JobNews news = new News();
     private volatile Runnable announcementListener = () -> {};
 
     /**
@@ -135,7 +144,7 @@ public final class JobEngine implements NodeComponent {
         this.laneOf = laneOf;
         Schema schema = node.resources().schema();
         DataSource control = node.resources().control();
-        Worker.Stores stores = Worker.Stores.of(schema, control, dependencies.application);
+        JobStores stores = JobStores.of(schema, control, dependencies.application);
         this.jobsOfDeadNodes = new JobRecoveryStore(schema, node.membership());
         var channel = new NotificationChannel(schema, control);
         this.notifications = new Notifications(channel::send);
@@ -151,14 +160,14 @@ public final class JobEngine implements NodeComponent {
         if (node.settings().presence().isCandidate()) {
             selections.addAll(lanes.ofLeader());
         }
-        var workerDependencies = new Worker.Dependencies(
+        var workerDependencies = new WorkerParts(
                 settings,
                 handlers,
                 stores,
                 new PayloadJson(dependencies.codec, dependencies.maxBytes),
                 dependencies.monitor,
                 dependencies.interceptors);
-        this.worker = selections.isEmpty() ? null : new Worker(workerDependencies, new WorkerNode(), selections);
+        this.worker = selections.isEmpty() ? null : new Worker(workerDependencies, new ThisNode(), selections);
         this.overload = worker == null ? null : new OverloadProtection(node, worker);
         this.stuckHandlers = worker == null ? new StuckHandlers(node::nanos) : worker.stuckHandlers();
         this.announcements = new JobAnnouncements(node, channel, dependencies.coordinator, this::wakeWorker);
@@ -182,16 +191,6 @@ public final class JobEngine implements NodeComponent {
     public void announce(JobPriority priority) {
         wakeWorker();
         announcements.announce(priority, null);
-        announcementListener.run();
-    }
-
-    /** Announces a job that was enqueued and committed. Wakes the worker of this node only if it runs such jobs. */
-    void announceEnqueued(NewJob job) {
-        Queue queue = job.isDueAtOnce() ? job.queue() : null;
-        if (working && worker != null && handlers.named(job.name()) != null) {
-            worker.wake(queue);
-        }
-        announcements.announce(JobPriority.of(job.priority()), queue);
         announcementListener.run();
     }
 
@@ -429,7 +428,7 @@ public final class JobEngine implements NodeComponent {
     }
 
     /** Makes one sweep. */
-    void sweep() {
+    public void sweep() {
         if (worker != null) {
             worker.limitsChanged();
         }
@@ -449,24 +448,6 @@ public final class JobEngine implements NodeComponent {
     /** Has a batch checked soon: a job of it has ended, or it was changed. */
     void batchChanged(UUID batch) {
         batches.changed(batch);
-    }
-
-    /**
-     * Has the jobs decided about that wait for a job that was cancelled, and its batch.
-     *
-     * @param batch the batch that it belongs to; null: none
-     */
-    void cancelled(UUID job, @Nullable UUID batch) {
-        dependencies.ended(job);
-        if (batch != null) {
-            batches.changed(batch);
-        }
-    }
-
-    /** Has jobs released that wait for others, from now on. */
-    void announceWaiting(Collection<UUID> jobs) {
-        jobs.forEach(dependencies::waiting);
-        notifications.send(WAITING);
     }
 
     /** Deletes finished jobs whose retention has passed. */
@@ -498,12 +479,12 @@ public final class JobEngine implements NodeComponent {
 
     /** Returns the crons that have occupied all cron slots of the leader for longer than that; empty if a slot is free. */
     public List<String> cronsOccupyingTheLeader(Duration time) {
-        List<String> names = worker == null ? List.of() : worker.runningFor(time, LEADER);
+        List<String> names = worker == null ? List.of() : worker.runningFor(time, LeaderCapabilities.LEADER);
         return names.size() < settings.cronSlots().getAsInt() ? List.of() : names;
     }
 
     /** Returns the name of the executor that jobs of a name have on this node, or would have if it were a worker. */
-    String executorOf(String name) {
+    public String executorOf(String name) {
         return laneOf.apply(name);
     }
 
@@ -537,7 +518,7 @@ public final class JobEngine implements NodeComponent {
         return handlers.names();
     }
 
-    private final class WorkerNode implements Worker.NodeView {
+    private final class ThisNode implements WorkerNode {
 
         @Override
         public @Nullable UUID claimingNode() {
@@ -595,6 +576,46 @@ public final class JobEngine implements NodeComponent {
             UUID batch = job.batch();
             if (batch != null) {
                 batches.changed(batch);
+            }
+        }
+    }
+
+    /** Returns what calls of the API tell after their commits. */
+    JobNews news() {
+        return news;
+    }
+
+    private final class News implements JobNews {
+
+        @Override
+        public void enqueued(NewJob job) {
+            Queue queue = job.isDueAtOnce() ? job.queue() : null;
+            if (working && worker != null && handlers.named(job.name()) != null) {
+                worker.wake(queue);
+            }
+            announcements.announce(JobPriority.of(job.priority()), queue);
+            announcementListener.run();
+        }
+
+        @Override
+        public void waiting(Collection<UUID> jobs) {
+            jobs.forEach(dependencies::waiting);
+            notifications.send(WAITING);
+        }
+
+        @Override
+        public void pending() {
+            announce(JobPriority.NORMAL);
+        }
+
+        @Override
+        public void cancelled(UUID job, @Nullable UUID batch, boolean held) {
+            dependencies.ended(job);
+            if (batch != null) {
+                batches.changed(batch);
+            }
+            if (held) {
+                announceCancelled(job);
             }
         }
     }

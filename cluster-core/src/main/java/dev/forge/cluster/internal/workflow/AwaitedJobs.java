@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.store.JobStore.NewJob;
-import dev.forge.cluster.internal.job.worker.RunningJob;
+import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.workflow.WorkflowCompensation.Compensable;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waiting;
 import dev.forge.cluster.internal.workflow.store.StepRow;

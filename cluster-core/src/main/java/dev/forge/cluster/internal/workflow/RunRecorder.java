@@ -5,7 +5,7 @@ package dev.forge.cluster.internal.workflow;
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.StatementFailure;
-import dev.forge.cluster.internal.job.worker.RunningJob;
+import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.DatabaseFailed;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Interruption;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waiting;

@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.job.handler.JobMonitor;
-import dev.forge.cluster.internal.job.worker.RunningJob;
+import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.internal.workflow.StepExecutor.StepTimeout;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.worker.RunningJob;
+import dev.forge.cluster.internal.job.run.RunningJob;
 
 /** Sees each attempt of a step, so that a test can let it fail, or the node die, at exactly that place. */
 public interface StepProbe {

@@ -6,16 +6,16 @@ import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.DefaultJobs;
 import dev.forge.cluster.internal.job.JobEngine;
-import dev.forge.cluster.internal.job.JobIds;
+import dev.forge.cluster.internal.job.enqueue.JobIds;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.RecordedOutcome;
-import dev.forge.cluster.internal.job.store.JobReports;
-import dev.forge.cluster.internal.job.store.JobStore;
-import dev.forge.cluster.internal.job.store.JobStore.NewJob;
-import dev.forge.cluster.internal.job.store.JobSuccessorStore;
-import dev.forge.cluster.internal.job.worker.RunningJob;
-import dev.forge.cluster.internal.job.worker.Worker;
+import dev.forge.cluster.internal.job.operate.JobReports;
+import dev.forge.cluster.internal.job.row.JobStore;
+import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobStores;
+import dev.forge.cluster.internal.job.row.JobSuccessorStore;
+import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
@@ -318,11 +318,7 @@ public final class WorkflowEngine implements NodeComponent {
         }
         JobHandler carrier = Objects.requireNonNull(handlers.named(version.jobName()));
         RunningJob job = RunningJob.unclaimed(
-                run,
-                carrier,
-                json,
-                Worker.Stores.of(node.resources().schema(), application(), application()),
-                node::nanos);
+                run, carrier, json, JobStores.of(node.resources().schema(), application(), application()), node::nanos);
         return new WorkflowExecution(this, handler, job, recorded).replay();
     }
 

@@ -5,7 +5,7 @@ package dev.forge.cluster.internal.workflow;
 import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.handler.RecordedOutcome;
-import dev.forge.cluster.internal.job.worker.RunningJob;
+import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.worker.RunningJob;
+import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;

@@ -10,11 +10,11 @@ import dev.forge.cluster.daemon.Daemons;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.history.JobHistoryReports;
-import dev.forge.cluster.internal.job.store.JobBatchReports;
-import dev.forge.cluster.internal.job.store.JobClockStore;
-import dev.forge.cluster.internal.job.store.JobDemandReports;
-import dev.forge.cluster.internal.job.store.JobFailureReports;
-import dev.forge.cluster.internal.job.store.JobKeeping;
+import dev.forge.cluster.internal.job.operate.JobBatchReports;
+import dev.forge.cluster.internal.job.operate.JobDemandReports;
+import dev.forge.cluster.internal.job.operate.JobFailureReports;
+import dev.forge.cluster.internal.job.row.JobClockStore;
+import dev.forge.cluster.internal.job.row.JobNameStore;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.UndeletableStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
@@ -54,7 +54,7 @@ public final class AttentionAutoConfiguration {
                                 handlers,
                                 new JobHistoryReports(schema, control),
                                 new JobDemandReports(schema, control),
-                                new JobKeeping(schema, control)),
+                                new JobNameStore(schema, control)),
                         new FailureAttention(
                                 handlers,
                                 new JobFailureReports(schema, control),

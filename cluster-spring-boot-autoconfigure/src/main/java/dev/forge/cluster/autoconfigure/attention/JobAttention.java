@@ -6,9 +6,9 @@ import dev.forge.cluster.autoconfigure.attention.Attention.Kind;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.history.JobHistoryReports;
-import dev.forge.cluster.internal.job.store.JobDemandReports;
-import dev.forge.cluster.internal.job.store.JobDemandReports.Place;
-import dev.forge.cluster.internal.job.store.JobKeeping;
+import dev.forge.cluster.internal.job.operate.JobDemandReports;
+import dev.forge.cluster.internal.job.operate.JobDemandReports.Place;
+import dev.forge.cluster.internal.job.row.JobNameStore;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PlainText;
@@ -35,15 +35,15 @@ final class JobAttention implements AttentionReports.Source {
     private final JobHandlers handlers;
     private final JobHistoryReports history;
     private final JobDemandReports demand;
-    private final JobKeeping keeping;
+    private final JobNameStore names;
 
     JobAttention(
-            Jobs jobs, JobHandlers handlers, JobHistoryReports history, JobDemandReports demand, JobKeeping keeping) {
+            Jobs jobs, JobHandlers handlers, JobHistoryReports history, JobDemandReports demand, JobNameStore names) {
         this.jobs = jobs;
         this.handlers = handlers;
         this.history = history;
         this.demand = demand;
-        this.keeping = keeping;
+        this.names = names;
     }
 
     @Override
@@ -52,7 +52,7 @@ final class JobAttention implements AttentionReports.Source {
         List<String> reserved = handlers.owned().stream().map(OwnedJobs::prefix).toList();
         findUnhandled(items, reserved);
         JobDemand waiting = jobs.demand();
-        Set<String> live = keeping.liveNames();
+        Set<String> live = names.liveNames();
         findPaused(items, waiting, live);
         findOverdue(items, thresholds, overdue(waiting, thresholds.overdue(), live, reserved));
     }
@@ -78,8 +78,8 @@ final class JobAttention implements AttentionReports.Source {
 
     /** @param reserved prefixes of names that are left out: runs of workflows are reported as such */
     private void findUnhandled(AttentionItems items, List<String> reserved) {
-        Map<String, Long> names = keeping.orphanedNames(LIMIT, reserved).first();
-        names.forEach((name, count) -> items.critical(
+        Map<String, Long> orphans = names.orphanedNames(LIMIT, reserved).first();
+        orphans.forEach((name, count) -> items.critical(
                 Kind.UNHANDLED_JOBS,
                 name,
                 "Job %s: %s pending, and no live node has a handler of that name."

@@ -3,7 +3,7 @@
 package dev.forge.cluster.autoconfigure.attention;
 
 import dev.forge.cluster.autoconfigure.attention.Attention.Kind;
-import dev.forge.cluster.internal.job.store.JobClockStore;
+import dev.forge.cluster.internal.job.row.JobClockStore;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PlainText;

@@ -4,8 +4,8 @@ package dev.forge.cluster.autoconfigure.metrics;
 
 import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
-import dev.forge.cluster.internal.job.store.JobReports;
-import dev.forge.cluster.internal.job.store.JobWaitReports;
+import dev.forge.cluster.internal.job.operate.JobReports;
+import dev.forge.cluster.internal.job.operate.JobWaitReports;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.EnumText;

@@ -4,8 +4,8 @@ package dev.forge.cluster.autoconfigure.metrics;
 
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
-import dev.forge.cluster.internal.job.store.JobWaitReports;
-import dev.forge.cluster.internal.job.store.JobWaitReports.LimitedName;
+import dev.forge.cluster.internal.job.operate.JobWaitReports;
+import dev.forge.cluster.internal.job.operate.JobWaitReports.LimitedName;
 import dev.forge.cluster.internal.runtime.EnumText;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.MultiGauge;

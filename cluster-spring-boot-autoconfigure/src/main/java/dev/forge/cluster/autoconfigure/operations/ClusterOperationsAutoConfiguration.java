@@ -13,9 +13,10 @@ import dev.forge.cluster.daemon.Daemons;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
-import dev.forge.cluster.internal.job.store.JobLimitReports;
-import dev.forge.cluster.internal.job.store.JobRelationReports;
-import dev.forge.cluster.internal.job.store.JobReports;
+import dev.forge.cluster.internal.job.operate.JobLimitReports;
+import dev.forge.cluster.internal.job.operate.JobRelationReports;
+import dev.forge.cluster.internal.job.operate.JobReports;
+import dev.forge.cluster.internal.job.row.JobNameStore;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.node.NodeReports;
@@ -111,6 +112,7 @@ public final class ClusterOperationsAutoConfiguration {
                 jobs,
                 new JobsResource.Reports(
                         new JobReports(schema, control),
+                        new JobNameStore(schema, control),
                         new JobRelationReports(schema, control),
                         new NodeReports(schema, control)),
                 values);

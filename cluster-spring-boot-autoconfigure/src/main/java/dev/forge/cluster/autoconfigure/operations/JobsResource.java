@@ -10,9 +10,10 @@ import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobNameStateDes
 import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobStatusDescriptor;
 import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.LogLineDescriptor;
 import dev.forge.cluster.autoconfigure.operations.ValueSanitizer.Sanitized;
-import dev.forge.cluster.internal.job.store.JobRelationReports;
-import dev.forge.cluster.internal.job.store.JobRelationReports.Relations;
-import dev.forge.cluster.internal.job.store.JobReports;
+import dev.forge.cluster.internal.job.operate.JobRelationReports;
+import dev.forge.cluster.internal.job.operate.JobRelationReports.Relations;
+import dev.forge.cluster.internal.job.operate.JobReports;
+import dev.forge.cluster.internal.job.row.JobNameStore;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.BulkResult;
@@ -48,7 +49,7 @@ final class JobsResource implements Resource {
     private final ValueSanitizer values;
 
     /** The queries behind the resource, besides those of {@link Jobs}. */
-    record Reports(JobReports jobs, JobRelationReports relations, NodeReports nodes) {}
+    record Reports(JobReports jobs, JobNameStore names, JobRelationReports relations, NodeReports nodes) {}
 
     JobsResource(Jobs jobs, Reports reports, ValueSanitizer values) {
         this.jobs = jobs;
@@ -255,7 +256,7 @@ final class JobsResource implements Resource {
             }
             case "running" -> {
                 // Resuming a name that is not paused succeeds without a change.
-                if (!jobs.resume(name) && !reports.jobs.knows(name)) {
+                if (!jobs.resume(name) && !reports.names.knows(name)) {
                     return request.notFound();
                 }
             }

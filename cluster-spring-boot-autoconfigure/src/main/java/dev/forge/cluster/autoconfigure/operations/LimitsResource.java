@@ -10,8 +10,8 @@ import dev.forge.cluster.autoconfigure.operations.LimitsDescriptor.LimitDescript
 import dev.forge.cluster.autoconfigure.operations.ValueSanitizer.Sanitized;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
-import dev.forge.cluster.internal.job.store.JobLimitReports;
-import dev.forge.cluster.internal.job.store.JobLimitReports.NameLimits;
+import dev.forge.cluster.internal.job.operate.JobLimitReports;
+import dev.forge.cluster.internal.job.operate.JobLimitReports.NameLimits;
 import dev.forge.cluster.job.JobLimits;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.Jobs;

@@ -6,7 +6,7 @@ import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.autoconfigure.properties.WebProperties;
 import dev.forge.cluster.autoconfigure.properties.WebProperties.VisibleJobs;
 import dev.forge.cluster.internal.database.PrintedJson;
-import dev.forge.cluster.internal.job.SubmitterKeys;
+import dev.forge.cluster.internal.job.enqueue.SubmitterKeys;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.node.Node;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.web;
 
-import dev.forge.cluster.internal.job.SubmitterKeys;
+import dev.forge.cluster.internal.job.enqueue.SubmitterKeys;
 import dev.forge.cluster.job.JobInfo;
 import jakarta.servlet.http.HttpServletRequest;
 import java.security.Principal;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.handler;
 
-import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.job.JobExplanation;
 import java.util.Optional;
 import java.util.UUID;

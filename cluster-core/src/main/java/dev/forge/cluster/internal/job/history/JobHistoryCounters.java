@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.job.history;
 
 import dev.forge.cluster.internal.job.handler.JobMonitor;
-import dev.forge.cluster.internal.job.store.JobReports;
+import dev.forge.cluster.internal.job.operate.JobReports;
 import dev.forge.cluster.job.JobAttemptOutcome;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;

@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.store.JobRows;
+import dev.forge.cluster.internal.job.row.JobRows;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRuns;

@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
-import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.job.JobExplanation;

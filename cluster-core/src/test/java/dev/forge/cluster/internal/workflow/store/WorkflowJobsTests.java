@@ -4,8 +4,8 @@ package dev.forge.cluster.internal.workflow.store;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
-import dev.forge.cluster.internal.job.store.JobQueueStore.Queue;
+import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.row.Queue;
 import java.time.Instant;
 import java.util.UUID;
 import org.junit.jupiter.api.Test;

@@ -1,0 +1,418 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.internal.job.finish;
+
+import dev.forge.cluster.internal.database.DatabaseFault;
+import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.job.row.ClaimKey;
+import dev.forge.cluster.internal.job.row.JobFinishStore;
+import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
+import dev.forge.cluster.internal.job.row.JobStores;
+import dev.forge.cluster.internal.job.run.RunningJob;
+import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.RowLog;
+import dev.forge.cluster.job.JobAttemptOutcome.Kind;
+import dev.forge.cluster.job.JobStatus;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.BiConsumer;
+import java.util.function.Consumer;
+import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.TransactionException;
+
+/**
+ * Writes batches of results. Isolates rows that cannot be written, sets locked rows aside, and distinguishes lost claims from ends
+ * that were written although the response was lost. Used by the finishing thread alone, except for {@link #settle}.
+ */
+final class FinishWriter {
+
+    private static final Logger log = GuardedLogger.of(FinishWriter.class);
+
+    /** For this long after a statement met a locked row, statements skip locked rows from the beginning. */
+    private static final Duration SKIP_LOCKED_FOR = Duration.ofSeconds(1);
+
+    /** How many statements of one batch may wait for a lock in vain. */
+    private static final int MOST_WAITS = 4;
+
+    private static final int MOST_REPORTED = 1_000;
+
+    /** After this many failures in a row, one of the results may be the cause. */
+    private static final int REPEATED = 3;
+
+    private final RowLog rows = new RowLog();
+    private final JobStores stores;
+    private final LongSupplier nanos;
+    private final BiConsumer<RunningJob, Boolean> settled;
+    private final Consumer<Ended> setAside;
+
+    /** Rows that cannot be changed, until their results are written. */
+    private final Set<ClaimKey> unwritable = ConcurrentHashMap.newKeySet();
+
+    /** Results that the present batch has set aside. */
+    private final Set<Ended> setAsideNow = new HashSet<>();
+
+    /** How often batches have failed in a row, perhaps because of one row. */
+    private int failures;
+
+    /** Whether failures that are perhaps of one row are taken for such. */
+    private boolean isolates;
+
+    private boolean skipsLocked;
+    private long skipsLockedUntil;
+
+    /** A job whose handler has ended, and its result. */
+    record Ended(RunningJob running, Finish finish) {
+
+        boolean isSettled() {
+            return running.stage() == RunningJob.Stage.ENDED;
+        }
+    }
+
+    /** Writes results of one node with one statement; returns the failure, or null. */
+    private interface PartWriter {
+        @Nullable
+        Throwable write(UUID node, List<Ended> part);
+    }
+
+    /**
+     * Creates a writer.
+     *
+     * @param settled called once for each job: true if its result was written, false if its claim was lost
+     * @param setAside called with results whose rows another transaction has locked
+     */
+    FinishWriter(
+            JobStores stores, LongSupplier nanos, BiConsumer<RunningJob, Boolean> settled, Consumer<Ended> setAside) {
+        this.stores = stores;
+        this.nanos = nanos;
+        this.settled = settled;
+        this.setAside = one -> {
+            setAsideNow.add(one);
+            setAside.accept(one);
+        };
+    }
+
+    /** Writes what can be written; returns the failure that kept it from writing the rest, or null. */
+    @Nullable
+    Throwable write(List<Ended> batch) {
+        setAsideNow.clear();
+        Throwable failure = writeByNode(batch, this::writePart);
+        if (failure == null || !StatementFailure.isPerhapsOfRow(failure)) {
+            failures = 0;
+            return failure;
+        }
+        return ++failures > REPEATED ? isolate(batch, failure) : failure;
+    }
+
+    /** Writes the first and the last result alone. If either succeeds, one of the others is the cause of the failure, and is found. */
+    private @Nullable Throwable isolate(List<Ended> batch, Throwable failure) {
+        List<Ended> open = unwritten(batch);
+        if (open.size() < 2) {
+            return failure;
+        }
+        Ended first = open.get(0);
+        Ended last = open.get(open.size() - 1);
+        writeByNode(List.of(first), this::writePart);
+        writeByNode(List.of(last), this::writePart);
+        // A result that was set aside proves nothing about the server.
+        if (!first.isSettled() && !last.isSettled()) {
+            return failure;
+        }
+        isolates = true;
+        try {
+            return writeByNode(unwritten(open), this::writePart);
+        } finally {
+            isolates = false;
+        }
+    }
+
+    private List<Ended> unwritten(List<Ended> batch) {
+        return batch.stream()
+                .filter(one -> !one.isSettled() && !setAsideNow.contains(one))
+                .toList();
+    }
+
+    private boolean isOfRow(Throwable failure) {
+        return isolates ? StatementFailure.isPerhapsOfRow(failure) : StatementFailure.isOfRow(failure);
+    }
+
+    /** Writes the result of a row that could not be changed before; returns the failure, or null. */
+    @Nullable
+    Throwable writeUnwritable(Ended one) {
+        isolates = true;
+        try {
+            return writeUnlocked(List.of(one));
+        } finally {
+            isolates = false;
+        }
+    }
+
+    /** Writes results whose rows are not locked, and sets the others aside; returns the failure, or null. */
+    @Nullable
+    Throwable writeUnlocked(List<Ended> batch) {
+        int[] waits = {0};
+        return writeByNode(batch, (node, part) -> writeUnlockedPart(node, part, waits));
+    }
+
+    private static @Nullable Throwable writeByNode(List<Ended> batch, PartWriter writer) {
+        // Claims of a former membership are lost; the guards of the statements detect that.
+        Map<UUID, List<Ended>> byNode = new LinkedHashMap<>();
+        batch.forEach(one -> byNode.computeIfAbsent(one.running.node(), n -> new ArrayList<>())
+                .add(one));
+        Throwable failure = null;
+        for (Map.Entry<UUID, List<Ended>> group : byNode.entrySet()) {
+            Throwable own = writeParts(group.getKey(), group.getValue(), writer);
+            failure = own == null ? failure : own;
+        }
+        return failure;
+    }
+
+    /**
+     * Runs one statement at a time: if one fails, results that another has written must not be written again. A job that the first
+     * statement deleted or returned would look like a lost claim.
+     */
+    private static @Nullable Throwable writeParts(UUID node, List<Ended> batch, PartWriter writer) {
+        Throwable failure = null;
+        for (List<Ended> part : JobFinishStore.parts(batch, Ended::finish)) {
+            Throwable own = writer.write(node, part);
+            failure = failure == null ? own : failure;
+        }
+        return failure;
+    }
+
+    private @Nullable Throwable writePart(UUID node, List<Ended> part) {
+        if (skipsLocked()) {
+            return writeUnlockedPart(node, part, new int[] {0});
+        }
+        try {
+            Set<ClaimKey> lost = stores.finishes()
+                    .finishPart(node, part.stream().map(Ended::finish).toList());
+            Set<ClaimKey> own = endedByThisNode(node, part, lost);
+            part.forEach(
+                    one -> settle(one.running, !lost.contains(one.finish.key()) || own.contains(one.finish.key())));
+            return null;
+        } catch (DataAccessException e) {
+            if (StatementFailure.isLocked(e)) {
+                startSkippingLocked();
+                return writeUnlockedPart(node, part, new int[] {0});
+            }
+            if (!isOfRow(e)) {
+                markUnconfirmed(part, e);
+                return e;
+            }
+            // A row that cannot be written must not block the others.
+            return part.size() > 1 ? writeHalves(node, part, this::writePart) : writeRejected(node, part.get(0), e);
+        } catch (RuntimeException | Error e) {
+            // Every failure: without this thread no job would ever end.
+            markUnconfirmed(part, e);
+            return part.size() > 1 ? writeHalves(node, part, this::writePart) : e;
+        }
+    }
+
+    private static @Nullable Throwable writeHalves(UUID node, List<Ended> part, PartWriter writer) {
+        Throwable first = writer.write(node, List.copyOf(part.subList(0, part.size() / 2)));
+        Throwable second = writer.write(node, List.copyOf(part.subList(part.size() / 2, part.size())));
+        return first != null ? first : second;
+    }
+
+    private @Nullable Throwable writeRejected(UUID node, Ended culprit, Throwable rejection) {
+        if (!StatementFailure.isRejection(rejection)) {
+            // Damage, for example: its result can be written when that is repaired.
+            setAsideUnwritable(culprit, rejection);
+            return null;
+        }
+        Finish finish = culprit.finish;
+        if (finish.isDeletion()) {
+            // It has completed, also if a foreign key of the application keeps its row.
+            return writeUnlocked(List.of(new Ended(culprit.running, finish.leftToCleanUp())));
+        }
+        // Without anything else that could be rejected.
+        var failed = new Finish(
+                finish.key(),
+                JobStatus.FAILED,
+                null,
+                ErrorText.storable("the database rejected the result: "
+                        + (rejection instanceof DataAccessException access ? access.getMostSpecificCause() : rejection)
+                                .getMessage()),
+                0,
+                0,
+                null,
+                null,
+                null,
+                finish.ranMillis(),
+                false);
+        try {
+            Set<ClaimKey> lost = stores.finishes().finish(node, List.of(failed));
+            rows.warn(
+                    log,
+                    "Job %s: database rejected the result".formatted(culprit.running.name()),
+                    "Job {} ({}): database rejected the result; job marked failed",
+                    culprit.running.name(),
+                    finish.key().id(),
+                    ErrorText.loggable(rejection));
+            culprit.running.ended(Kind.FAILED, rejection);
+            culprit.running.recordedError(failed.error());
+            settle(
+                    culprit.running,
+                    endedByThisNode(node, List.of(culprit), lost).containsAll(lost));
+            return null;
+        } catch (DataAccessException e) {
+            if (StatementFailure.isLocked(e)) {
+                setAside.accept(culprit);
+                return null;
+            }
+            if (isOfRow(e)) {
+                setAsideUnwritable(culprit, e);
+                return null;
+            }
+            markUnconfirmed(List.of(culprit), e);
+            return e;
+        }
+    }
+
+    /** Retries a row that cannot be written at all, apart from the others, and reports it once. */
+    private void setAsideUnwritable(Ended culprit, Throwable failure) {
+        if (unwritable.add(culprit.finish.key()) && unwritable.size() <= MOST_REPORTED) {
+            log.error(
+                    "Job {} ({}): its row cannot be changed, so its end cannot be recorded; retrying. This node holds it until the"
+                            + " cause is removed: a trigger of the application, or a damaged table or index.",
+                    culprit.running.name(),
+                    culprit.running.id(),
+                    ErrorText.loggable(failure));
+        }
+        setAside.accept(culprit);
+    }
+
+    /** Returns whether it is known that the row of a job cannot be changed. */
+    boolean isUnwritable(Ended one) {
+        return unwritable.contains(one.finish.key());
+    }
+
+    // Locked rows ---------------------------------------------------------------------------------------------
+
+    private boolean skipsLocked() {
+        skipsLocked &= nanos.getAsLong() - skipsLockedUntil < 0;
+        return skipsLocked;
+    }
+
+    private void startSkippingLocked() {
+        skipsLocked = true;
+        skipsLockedUntil = nanos.getAsLong() + SKIP_LOCKED_FOR.toNanos();
+    }
+
+    /**
+     * Writes results whose rows are not locked and sets the others aside; a second query distinguishes locked rows from lost claims.
+     * A row that is not locked may still have to wait for a row that a trigger writes: such a job is isolated and set aside, too.
+     *
+     * @param waits how many statements have waited in vain so far
+     */
+    private @Nullable Throwable writeUnlockedPart(UUID node, List<Ended> part, int[] waits) {
+        try {
+            Set<ClaimKey> written = stores.finishes()
+                    .finishUnlocked(node, part.stream().map(Ended::finish).toList());
+            List<Ended> rest = part.stream()
+                    .filter(one -> !written.contains(one.finish.key()))
+                    .toList();
+            part.stream().filter(one -> written.contains(one.finish.key())).forEach(one -> settle(one.running, true));
+            if (!rest.isEmpty()) {
+                startSkippingLocked();
+                separateLockedFromLost(node, rest);
+            }
+            return null;
+        } catch (DataAccessException | TransactionException e) {
+            boolean rejected = isOfRow(e);
+            boolean waited = StatementFailure.isLocked(e);
+            if (!rejected && !waited) {
+                markUnconfirmed(part, e);
+                return e;
+            }
+            if (waited && (part.size() == 1 || ++waits[0] > MOST_WAITS)) {
+                part.forEach(setAside);
+                return null;
+            }
+            return part.size() > 1
+                    ? writeHalves(node, part, (n, half) -> writeUnlockedPart(n, half, waits))
+                    : writeRejected(node, part.get(0), e);
+        } catch (RuntimeException | Error e) {
+            markUnconfirmed(part, e);
+            return part.size() > 1 ? writeHalves(node, part, (n, half) -> writeUnlockedPart(n, half, waits)) : e;
+        }
+    }
+
+    private void separateLockedFromLost(UUID node, List<Ended> unwritten) {
+        Set<ClaimKey> missing = stores.held()
+                .missing(node, unwritten.stream().map(one -> one.finish.key()).toList());
+        Set<ClaimKey> finished =
+                missing.isEmpty() ? Set.of() : stores.finishes().finished(node, missing);
+        Set<ClaimKey> own = endedByThisNode(node, unwritten, missing);
+        for (Ended one : unwritten) {
+            ClaimKey key = one.finish.key();
+            if (missing.contains(key)) {
+                settle(one.running, finished.contains(key) || own.contains(key));
+            } else {
+                setAside.accept(one);
+            }
+        }
+    }
+
+    // Lost responses ------------------------------------------------------------------------------------------
+
+    /** Records that a statement may have been committed although it failed here. */
+    private static void markUnconfirmed(List<Ended> part, Throwable failure) {
+        if (!DatabaseFault.isAnswered(failure)) {
+            part.forEach(one -> one.running.markEndUnconfirmed());
+        }
+    }
+
+    /**
+     * Returns those of the lost claims that this node itself ended with a statement whose response was lost. A job that was deleted
+     * or returned by that statement looks as if another node had taken it.
+     */
+    private Set<ClaimKey> endedByThisNode(UUID node, List<Ended> part, Set<ClaimKey> lost) {
+        Map<ClaimKey, Integer> unconfirmed = new HashMap<>();
+        for (Ended one : part) {
+            if (lost.contains(one.finish.key()) && one.running.isEndUnconfirmed()) {
+                unconfirmed.put(one.finish.key(), one.running.claimed().recoveries());
+            }
+        }
+        if (unconfirmed.isEmpty()) {
+            return Set.of();
+        }
+        Set<ClaimKey> own = stores.finishes().endedByHolder(node, unconfirmed);
+        own.forEach(key ->
+                log.debug("Job {} epoch {}: end was written, only the response was lost", key.id(), key.epoch()));
+        return own;
+    }
+
+    /** Reports once whether the result of a job is written or its claim was lost. Any thread may call this. */
+    void settle(RunningJob running, boolean written) {
+        if (running.stage() == RunningJob.Stage.ENDED) {
+            return;
+        }
+        running.end();
+        unwritable.remove(running.key());
+        try {
+            settled.accept(running, written);
+        } catch (Throwable e) {
+            // The other jobs of the same statement must be settled, too.
+            rows.warn(
+                    log,
+                    "Job %s: failure after its end was written".formatted(running.name()),
+                    "Job {} ({}): failure after its end was written",
+                    running.name(),
+                    running.id(),
+                    ErrorText.loggable(e));
+        }
+    }
+}

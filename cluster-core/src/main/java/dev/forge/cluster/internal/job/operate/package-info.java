@@ -1,0 +1,9 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What operators ask and order: lists, searches, counts, bulk changes, exports, explanations, the demand.
+ */
+@NullMarked
+package dev.forge.cluster.internal.job.operate;
+
+import org.jspecify.annotations.NullMarked;

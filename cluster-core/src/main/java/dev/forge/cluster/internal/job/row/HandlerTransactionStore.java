@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.internal.job.row;
+
+import dev.forge.cluster.internal.database.CallerTransaction;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
+import java.sql.PreparedStatement;
+import java.sql.SQLException;
+import java.sql.Types;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import javax.sql.DataSource;
+import org.springframework.dao.DataAccessException;
+import org.springframework.jdbc.core.JdbcTemplate;
+
+/** Ends claims with the last statement of their handlers' own transactions. Uses the data source of the application. */
+public final class HandlerTransactionStore {
+
+    /** How long the last statement waits for a row that another transaction has locked. */
+    private static final Duration LOCK_TIMEOUT = Duration.ofSeconds(5);
+
+    // If the node is cut off before it commits, the row must not stay locked until the network gives up. Part of the
+    // condition, because a result costs more than an update count.
+    private static final String WITH_IDLE_TIMEOUT =
+            "set_config('idle_in_transaction_session_timeout', '5s', true) IS NOT NULL";
+
+    private static final String HELD =
+            "j.id = ? AND j.claim_epoch = ? AND %s AND %s".formatted(JobRows.HELD_BY_NODE, WITH_IDLE_TIMEOUT);
+
+    private static final String COMPLETE = """
+            UPDATE ~.forge_jobs j
+            SET status = 'completed', finished_at = clock_timestamp(), lease_expires_at = NULL, result = ?::jsonb,
+                started_at = coalesce(j.started_at, clock_timestamp() - ? * interval '1 millisecond')
+            WHERE %s
+            """.formatted(HELD);
+
+    private static final String DELETE = "DELETE FROM ~.forge_jobs j WHERE " + HELD;
+
+    // Statements that the application runs after the last one of the transaction have the lock_timeout that they had
+    // before.
+    private static final String SETTINGS_OF_MANY = """
+            SELECT current_setting('lock_timeout'),
+                   CASE WHEN current_setting('lock_timeout')::interval
+                            BETWEEN interval '1 millisecond' AND interval '%1$d milliseconds'
+                       THEN '' ELSE set_config('lock_timeout', '%1$dms', true) END
+            WHERE %2$s
+            """.formatted(LOCK_TIMEOUT.toMillis(), WITH_IDLE_TIMEOUT);
+
+    private final Schema schema;
+    private final JdbcTemplate jdbc;
+    private final CallerTransaction transaction;
+    private final JobFinishStore finishes;
+
+    /** @param application the data source of the handlers' transactions */
+    public HandlerTransactionStore(Schema schema, DataSource application) {
+        this.schema = schema;
+        this.jdbc = new JdbcTemplate(application);
+        this.transaction = new CallerTransaction(application);
+        this.finishes = new JobFinishStore(schema, application);
+    }
+
+    /** Returns whether statements of this store are part of the current transaction. */
+    public boolean joinsTransaction() {
+        return transaction.isActive();
+    }
+
+    /** Returns the isolation level of the current transaction, as the server names it. */
+    public String isolation() {
+        return String.valueOf(
+                jdbc.queryForObject("SELECT pg_catalog.current_setting('transaction_isolation')", String.class));
+    }
+
+    /**
+     * Ends a claim with the last statement of the current transaction; returns false if this node no longer holds it. Only the
+     * statement that changes the row decides: if the row has ended otherwise, even by this node, the transaction must not commit.
+     *
+     * @throws DataAccessException a {@linkplain StatementFailure#isLocked lock timeout} or {@linkplain StatementFailure#isTimeout
+     *     timeout} if another transaction has locked the row for too long
+     */
+    public boolean finish(UUID node, Finish finish) {
+        ClaimKey key = finish.key();
+        if (finish.isDeletion()) {
+            return jdbc.update(schema.sql(DELETE), statement -> bindHeld(statement, 1, key, node)) == 1;
+        }
+        if (finish.isPlainCompletion()) {
+            return jdbc.update(schema.sql(COMPLETE), statement -> {
+                        statement.setString(1, finish.result());
+                        statement.setObject(2, finish.ranMillis(), Types.BIGINT);
+                        bindHeld(statement, 3, key, node);
+                    })
+                    == 1;
+        }
+        // A trigger of this statement may wait for another row.
+        return finishAll(node, List.of(finish));
+    }
+
+    /** Binds the parameters of {@link #HELD}, and limits the wait for the row. */
+    private static void bindHeld(PreparedStatement statement, int first, ClaimKey key, UUID node) throws SQLException {
+        statement.setObject(first, key.id());
+        statement.setLong(first + 1, key.epoch());
+        statement.setObject(first + 2, node);
+        // In the driver, where it costs the server nothing. The transaction may have less time left.
+        int limit = statement.getQueryTimeout();
+        int longest = (int) LOCK_TIMEOUT.toSeconds();
+        statement.setQueryTimeout(limit == 0 ? longest : Math.min(limit, longest));
+    }
+
+    /** Ends claims with the last statements of their common transaction; see {@link #finish}. */
+    public boolean finishAll(UUID node, List<Finish> all) {
+        String lockTimeout =
+                jdbc.query(SETTINGS_OF_MANY, (row, n) -> row.getString(1)).get(0);
+        if (!finishes.finishInTransaction(node, all)) {
+            return false;
+        }
+        jdbc.queryForObject("SELECT set_config('lock_timeout', ?, true)", String.class, lockTimeout);
+        return true;
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.internal.job.row;
+
+import dev.forge.cluster.internal.database.PrintedJson;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.SqlArrays;
+import java.sql.Connection;
+import java.sql.PreparedStatement;
+import java.sql.Types;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.jdbc.core.JdbcTemplate;
+import org.springframework.jdbc.core.simple.JdbcClient;
+
+/**
+ * What a node writes about jobs that it holds, from the claim to the end: starts, progress, checkpoints and leases. Each statement
+ * changes only rows that the node still holds in the same epoch.
+ */
+public final class HeldJobStore {
+
+    private final Schema schema;
+    private final JdbcTemplate jdbc;
+    private final JdbcClient client;
+
+    public HeldJobStore(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.jdbc = new JdbcTemplate(source);
+        this.client = JdbcClient.create(jdbc);
+    }
+
+    /**
+     * Marks claimed jobs as running; returns those that it marked. This node no longer holds the others, or another transaction
+     * has locked them.
+     */
+    public Set<ClaimKey> start(UUID node, Collection<ClaimKey> keys) {
+        return new HashSet<>(claims(jdbc, schema.sql("""
+                UPDATE ~.forge_jobs SET status = 'running', started_at = coalesce(started_at, clock_timestamp())
+                WHERE id = ANY (ARRAY(
+                    SELECT j.id FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                    JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
+                    WHERE %s
+                    ORDER BY j.id FOR UPDATE OF j SKIP LOCKED))
+                RETURNING id, claim_epoch
+                """.formatted(JobRows.HELD_BY_NODE)), node, JobRows.sorted(keys)));
+    }
+
+    /** Returns claimed jobs to the queue, each with the group that it should have. Their attempts do not count. */
+    public void returnWithGroups(UUID node, Map<ClaimKey, String> groups) {
+        List<ClaimKey> keys = JobRows.sorted(groups.keySet());
+        jdbc.update(schema.sql("""
+                UPDATE ~.forge_jobs j
+                SET job_group = d.job_group, status = 'pending', worker_id = NULL, lease_expires_at = NULL, started_at = NULL,
+                    attempts = greatest(j.attempts, 1) - 1
+                FROM unnest(?::uuid[], ?::bigint[], ?::text[]) AS d (id, epoch, job_group)
+                WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
+                """.formatted(JobRows.HELD_BY_NODE)), statement -> {
+            Connection connection = statement.getConnection();
+            statement.setArray(1, SqlArrays.of(connection, "uuid", keys, ClaimKey::id));
+            statement.setArray(2, SqlArrays.of(connection, "int8", keys, ClaimKey::epoch));
+            statement.setArray(3, SqlArrays.of(connection, "text", keys, groups::get));
+            statement.setObject(4, node);
+        });
+    }
+
+    /** Writes the progress of a job; false if its row is locked or this node no longer holds it. */
+    public boolean writeProgress(UUID node, ClaimKey key, String progress) {
+        return jdbc.update(schema.sql("""
+                UPDATE ~.forge_jobs SET progress = ?::jsonb
+                WHERE id = (SELECT id FROM ~.forge_jobs WHERE id = ? AND claim_epoch = ? AND worker_id = ? AND status IN %s
+                            FOR UPDATE SKIP LOCKED)
+                """.formatted(JobRows.HELD)), progress, key.id(), key.epoch(), node) == 1;
+    }
+
+    /** Writes a checkpoint and, unless null, the progress of a job; false if this node no longer holds it. */
+    public boolean writeCheckpoint(UUID node, ClaimKey key, @Nullable String progress, @Nullable String checkpoint) {
+        return jdbc.update(
+                        schema.sql("""
+                UPDATE ~.forge_jobs
+                SET progress = coalesce(?::jsonb, progress), checkpoint = coalesce(?::jsonb, checkpoint),
+                    checkpoint_bytes = coalesce(?, checkpoint_bytes)
+                WHERE id = ? AND claim_epoch = ? AND worker_id = ? AND status IN %s
+                """.formatted(JobRows.HELD)),
+                        new Object[] {
+                            progress,
+                            checkpoint,
+                            checkpoint == null ? null : (int) PrintedJson.bytes(checkpoint),
+                            key.id(),
+                            key.epoch(),
+                            node
+                        },
+                        new int[] {Types.VARCHAR, Types.VARCHAR, Types.INTEGER, Types.OTHER, Types.BIGINT, Types.OTHER})
+                == 1;
+    }
+
+    /**
+     * Extends the leases of running jobs; returns those that it extended. This node no longer holds the others, or another
+     * transaction has locked them: then their leases stay as they were.
+     */
+    public Set<ClaimKey> renew(UUID node, Collection<ClaimKey> keys, Duration lease) {
+        return new HashSet<>(claims(
+                jdbc, schema.sql("""
+                UPDATE ~.forge_jobs
+                SET last_heartbeat = clock_timestamp(),
+                    lease_expires_at = clock_timestamp() + %d * interval '1 millisecond'
+                WHERE id = ANY (ARRAY(
+                    SELECT j.id FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                    JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
+                    WHERE %s
+                    ORDER BY j.id FOR UPDATE OF j SKIP LOCKED))
+                RETURNING id, claim_epoch
+                """.formatted(lease.toMillis(), JobRows.HELD_BY_NODE)), node, JobRows.sorted(keys)));
+    }
+
+    /** Returns those of these claims that this node no longer holds. */
+    public Set<ClaimKey> missing(UUID node, Collection<ClaimKey> keys) {
+        List<ClaimKey> all = List.copyOf(keys);
+        var missing = new HashSet<>(all);
+        missing.removeAll(claims(jdbc, schema.sql("""
+                SELECT j.id, j.claim_epoch FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+                JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
+                WHERE %s
+                """.formatted(JobRows.HELD_BY_NODE)), node, all));
+        return missing;
+    }
+
+    /** Returns whether a job was cancelled while it was claimed in that epoch. */
+    public boolean isCancelled(ClaimKey key) {
+        return client.sql(schema.sql("""
+                SELECT EXISTS (SELECT FROM ~.forge_jobs WHERE id = ? AND claim_epoch = ? AND status = 'cancelled')
+                """))
+                .params(key.id(), key.epoch())
+                .query((row, n) -> row.getBoolean(1))
+                .single();
+    }
+
+    /** Runs a statement whose parameters are the ids and epochs of claims and their node, and which returns claims. */
+    static List<ClaimKey> claims(JdbcTemplate jdbc, String sql, UUID node, List<ClaimKey> keys) {
+        return jdbc.query(
+                connection -> {
+                    PreparedStatement statement = connection.prepareStatement(sql);
+                    statement.setArray(1, SqlArrays.of(connection, "uuid", keys, ClaimKey::id));
+                    statement.setArray(2, SqlArrays.of(connection, "int8", keys, ClaimKey::epoch));
+                    statement.setObject(3, node);
+                    return statement;
+                },
+                (row, n) -> new ClaimKey(row.getObject(1, UUID.class), row.getLong(2)));
+    }
+}

@@ -1,0 +1,307 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.internal.job.row;
+
+import dev.forge.cluster.internal.database.OwnTransactions;
+import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.job.JobFilter;
+import java.time.Instant;
+import java.time.ZoneOffset;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.UUID;
+import java.util.function.IntConsumer;
+import java.util.function.Supplier;
+import java.util.function.ToIntFunction;
+import javax.sql.DataSource;
+import org.jspecify.annotations.Nullable;
+import org.springframework.dao.DataAccessException;
+import org.springframework.dao.DuplicateKeyException;
+import org.springframework.jdbc.core.simple.JdbcClient;
+import org.springframework.transaction.support.TransactionOperations;
+
+/**
+ * Changes batches of jobs, each in a transaction of its own. A statement locks the rows in the order of their ids and skips those that
+ * are locked; it checks the filter again, because jobs may have changed since they were found.
+ */
+public final class JobBulkStore {
+
+    private final Schema schema;
+    private final JdbcClient client;
+    private final TransactionOperations separate;
+
+    public JobBulkStore(Schema schema, DataSource source) {
+        this.schema = schema;
+        this.client = JdbcClient.create(source);
+        this.separate = OwnTransactions.separate(source);
+    }
+
+    /**
+     * The jobs to change.
+     *
+     * @param filter what they must still match
+     * @param reserved prefixes of names whose jobs stay as they are
+     * @param changed called with the number of changed jobs, in each transaction before its commit
+     * @param committed called with that number after each commit
+     */
+    public record Batch(
+            List<UUID> ids, JobFilter filter, List<String> reserved, IntConsumer changed, IntConsumer committed) {
+
+        /** Returns a part of this batch. */
+        public Batch of(List<UUID> part) {
+            return new Batch(part, filter, reserved, changed, committed);
+        }
+    }
+
+    /**
+     * A job that was cancelled.
+     *
+     * @param held whether a node held it
+     * @param hasKey whether another job may have waited for its end
+     * @param batch the batch that it belongs to; null: none
+     */
+    public record CancelledJob(
+            UUID id, boolean held, boolean hasKey, @Nullable UUID batch) {}
+
+    /** How long a statement waits for rows besides those of the jobs, in milliseconds. */
+    private static final int PATIENCE = 5_000;
+
+    /** How long a statement about one of many jobs waits for a transaction that has inserted a job with the same key. */
+    private static final int PATIENCE_FOR_KEY = 100;
+
+    /** Selects and locks the jobs of a batch that can be changed. */
+    private static String picked(String condition) {
+        return picked(condition, PATIENCE);
+    }
+
+    private static String picked(String condition, int patience) {
+        return """
+                WITH picked AS MATERIALIZED (
+                    SELECT j.id, j.status, j.unique_key
+                    FROM set_config('lock_timeout', '%d', true) AS patience, ~.forge_jobs j
+                    WHERE j.id = ANY (:ids::uuid[]) AND %s AND %s
+                      AND NOT EXISTS (SELECT FROM unnest(:reserved::text[]) AS r (prefix) WHERE starts_with(j.name, r.prefix))
+                    ORDER BY j.id FOR UPDATE OF j SKIP LOCKED)
+                """.formatted(patience, condition, JobConditions.MATCHES);
+    }
+
+    private static final String CANCEL = picked("j.status IN " + JobRows.ACTIVE) + """
+            UPDATE ~.forge_jobs j SET %s FROM picked p WHERE j.id = p.id
+            RETURNING j.id, p.status <> 'pending', p.unique_key IS NOT NULL, j.batch_id
+            """.formatted(JobStore.CANCELLED);
+
+    /** Cancels active jobs. */
+    public List<CancelledJob> cancel(Batch batch) {
+        return in(
+                batch,
+                () -> statement(CANCEL, batch)
+                        .query((row, n) -> new CancelledJob(
+                                row.getObject(1, UUID.class),
+                                row.getBoolean(2),
+                                row.getBoolean(3),
+                                row.getObject(4, UUID.class)))
+                        .list(),
+                List::size);
+    }
+
+    // Jobs with a key one by one: another job may have it, or two jobs of the batch have the same.
+    private static final String RETRYABLE = "j.status IN ('failed', 'cancelled', 'abandoned')";
+
+    private static final String RETRY = picked(RETRYABLE) + """
+            , restarted AS (
+                UPDATE ~.forge_jobs j SET %s FROM picked p WHERE j.id = p.id AND p.unique_key IS NULL RETURNING j.id)
+            SELECT p.id, p.unique_key IS NOT NULL FROM picked p
+            WHERE p.unique_key IS NOT NULL OR p.id IN (SELECT id FROM restarted)
+            """.formatted(JobStore.RESTARTED);
+
+    private static final String RETRY_KEYED = picked(
+                    RETRYABLE
+                            + " AND NOT EXISTS (SELECT FROM ~.forge_jobs a WHERE a.name = j.name AND a.unique_key = j.unique_key"
+                            + " AND a.waits_for IS NULL AND a.status IN " + JobRows.ACTIVE + ")",
+                    PATIENCE_FOR_KEY)
+            + "UPDATE ~.forge_jobs j SET %s FROM picked p WHERE j.id = p.id".formatted(JobStore.RESTARTED);
+
+    /** Restarts failed, cancelled and abandoned jobs, each with a key in a transaction of its own. */
+    public void retry(Batch batch) {
+        var keyed = new ArrayList<UUID>();
+        in(
+                batch,
+                () -> {
+                    int[] restarted = {0};
+                    statement(RETRY, batch).query(row -> {
+                        if (row.getBoolean(2)) {
+                            keyed.add(row.getObject(1, UUID.class));
+                        } else {
+                            restarted[0]++;
+                        }
+                    });
+                    return restarted[0];
+                },
+                restarted -> restarted);
+        keyed.forEach(id -> retryKeyed(batch.of(List.of(id))));
+    }
+
+    private void retryKeyed(Batch batch) {
+        try {
+            in(batch, () -> statement(RETRY_KEYED, batch).update(), restarted -> restarted);
+        } catch (DataAccessException e) {
+            // Another job has got the key meanwhile, or may get it with a transaction that is still open.
+            if (!(e instanceof DuplicateKeyException) && !StatementFailure.isLocked(e)) {
+                throw e;
+            }
+        }
+    }
+
+    // A job in the past would overtake all others, and claims begin where the last one ended. Jobs that are due stay
+    // where they are.
+    private static final String RESCHEDULE = picked("""
+            j.status = 'pending' AND j.scheduled_at <> :at AND greatest(j.scheduled_at, :at) > clock_timestamp()""") + """
+            , moved AS (
+                UPDATE ~.forge_jobs j SET scheduled_at = greatest(:at, clock_timestamp()) FROM picked p WHERE j.id = p.id RETURNING 1)
+            SELECT (SELECT count(*) FROM moved),
+                   (SELECT count(*) FROM ~.forge_jobs j
+                    WHERE j.id = ANY (:ids::uuid[]) AND j.status = 'pending'
+                      AND (j.scheduled_at = :at OR greatest(j.scheduled_at, :at) <= clock_timestamp()))
+            """;
+
+    /**
+     * The jobs of a batch that were changed.
+     *
+     * @param unaffected those that need no change
+     */
+    public record Changed(int jobs, int unaffected) {}
+
+    /** Makes pending jobs due at another time. */
+    public Changed reschedule(Batch batch, Instant at) {
+        return in(
+                batch,
+                () -> statement(RESCHEDULE, batch)
+                        .param("at", at.atOffset(ZoneOffset.UTC))
+                        .query((row, n) -> new Changed(row.getInt(1), row.getInt(2)))
+                        .single(),
+                Changed::jobs);
+    }
+
+    /**
+     * Deletes jobs that have ended, with their logs; returns how many.
+     *
+     * @param awaited an SQL condition on jobs {@code j} that must stay; empty: none
+     */
+    public int delete(Batch batch, String awaited) {
+        String condition = "j.status NOT IN %s AND NOT (%s OR %s)"
+                .formatted(JobRows.ACTIVE, awaited.isEmpty() ? "false" : awaited, JobDependencyStore.FAILED_FOR_OTHERS);
+        String sql = picked(condition) + """
+                , deleted AS (
+                    DELETE FROM ~.forge_jobs j USING picked p WHERE j.id = p.id
+                    RETURNING j.id, j.name, j.unique_key, j.status, j.batch_id),
+                logs AS (DELETE FROM ~.forge_job_logs WHERE job_id = ANY (ARRAY(SELECT id FROM deleted))),
+                %s, %s
+                SELECT id FROM deleted
+                """.formatted(UniqueJobStore.ENDING_WINDOWS, JobBatchStore.REMEMBERING);
+        return in(
+                batch,
+                () -> statement(sql, batch)
+                        .query((row, n) -> row.getObject(1, UUID.class))
+                        .list()
+                        .size(),
+                deleted -> deleted);
+    }
+
+    private JdbcClient.StatementSpec statement(String sql, Batch batch) {
+        return client.sql(schema.sql(sql))
+                .params(JobConditions.parameters(batch.filter, JobConditions.statuses(batch.filter)))
+                .param("ids", batch.ids.toArray(UUID[]::new))
+                .param("reserved", batch.reserved.toArray(String[]::new));
+    }
+
+    private <T> T in(Batch batch, Supplier<T> work, ToIntFunction<T> count) {
+        T result = Objects.requireNonNull(separate.execute(status -> {
+            T changed = work.get();
+            batch.changed.accept(count.applyAsInt(changed));
+            return changed;
+        }));
+        batch.committed.accept(count.applyAsInt(result));
+        return result;
+    }
+
+    // Export ------------------------------------------------------------------------------------------------
+
+    /** How many bytes the values of a page of exported jobs may have. */
+    private static final int EXPORTED_BYTES = 8_000_000;
+
+    /**
+     * Returns jobs as JSON, in the order of their ids in the list: as many of the first ones as a page may have.
+     *
+     * @return for each job that the page has room for its line; null for those that no longer exist
+     */
+    public List<@Nullable String> export(List<UUID> ids) {
+        return client
+                .sql(schema.sql("""
+                        WITH wanted AS MATERIALIZED (
+                            SELECT u.id, u.n, sum(coalesce(s.bytes, 0)) OVER (ORDER BY u.n) AS total
+                            FROM unnest(:ids::uuid[]) WITH ORDINALITY AS u (id, n)
+                            LEFT JOIN LATERAL (SELECT greatest(0, coalesce(j.body_bytes, %1$d / 2))::bigint + coalesce(octet_length(j.last_error), 0) AS bytes
+                                               FROM ~.forge_jobs j WHERE j.id = u.id OFFSET 0) AS s ON true)
+                        SELECT (SELECT jsonb_strip_nulls(jsonb_build_object(
+                                    'id', j.id, 'name', j.name, 'status', j.status, 'priority', j.priority,
+                                    'capability', j.worker_capability, 'maxAttempts', j.max_attempts, 'attempts', j.attempts,
+                                    'uniqueKey', j.unique_key, 'group', j.job_group, 'tags', j.tags, 'metadata', j.metadata,
+                                    'createdAt', j.created_at, 'finishedAt', j.finished_at, 'error', j.last_error))
+                                -- Members of a payload that are null stay.
+                                || jsonb_build_object('payload', j.payload)
+                                FROM ~.forge_jobs j WHERE j.id = w.id)::text
+                        FROM wanted w WHERE w.total <= %1$d OR w.n = 1 ORDER BY w.n
+                        """.formatted(EXPORTED_BYTES)))
+                .param("ids", ids.toArray(UUID[]::new))
+                .query((row, n) -> Optional.ofNullable(row.getString(1)))
+                .list()
+                .stream()
+                .<@Nullable String>map(line -> line.orElse(null))
+                .toList();
+    }
+
+    /** The members of an exported job that a new one takes over. */
+    public record Exported(
+            @Nullable String name,
+            @Nullable String payload,
+            @Nullable Integer priority,
+            @Nullable String capability,
+            @Nullable Integer maxAttempts,
+            @Nullable String uniqueKey,
+            @Nullable String group,
+            List<String> tags,
+            List<String> metadataKeys,
+            List<String> metadataValues) {}
+
+    /**
+     * Reads an exported job. By the database, which returns the payload as it was.
+     *
+     * @throws org.springframework.dao.DataAccessException if the line is not a JSON object with such members
+     */
+    public Exported parse(String line) {
+        return client.sql("""
+                        SELECT l ->> 'name', (l -> 'payload')::text, (l ->> 'priority')::int, l ->> 'capability',
+                               (l ->> 'maxAttempts')::int, l ->> 'uniqueKey', l ->> 'group',
+                               ARRAY(SELECT jsonb_array_elements_text(coalesce(l -> 'tags', '[]'))),
+                               ARRAY(SELECT key FROM jsonb_each_text(coalesce(l -> 'metadata', '{}')) ORDER BY key),
+                               ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(coalesce(l -> 'metadata', '{}')) ORDER BY key)
+                        FROM (SELECT ?::jsonb) AS line (l)
+                        """)
+                .param(line)
+                .query((row, n) -> new Exported(
+                        row.getString(1),
+                        row.getString(2),
+                        row.getObject(3, Integer.class),
+                        row.getString(4),
+                        row.getObject(5, Integer.class),
+                        row.getString(6),
+                        row.getString(7),
+                        List.of((String[]) row.getArray(8).getArray()),
+                        List.of((String[]) row.getArray(9).getArray()),
+                        List.of((String[]) row.getArray(10).getArray())))
+                .single();
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: Forge Cluster maintainers
+// SPDX-License-Identifier: Apache-2.0
+package dev.forge.cluster.internal.job.run;
+
+import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.job.row.JobLogStore;
+import dev.forge.cluster.internal.job.row.JobLogStore.NewLine;
+import dev.forge.cluster.internal.log.GuardedLogger;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.function.LongSupplier;
+import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
+
+/**
+ * Writes the lines that handlers log: those of all running jobs together, twice a second, and those of one job when its handler has
+ * returned. The statements are not part of the transaction of a handler, so lines survive a failed attempt.
+ */
+public final class AttemptLogs {
+
+    private static final Logger log = GuardedLogger.of(AttemptLogs.class);
+
+    private final JobLogStore store;
+    private final LongSupplier nanos;
+
+    public AttemptLogs(JobLogStore store, LongSupplier nanos) {
+        this.store = store;
+        this.nanos = nanos;
+    }
+
+    /** Returns the time of a line. */
+    long now() {
+        return nanos.getAsLong();
+    }
+
+    /** Writes the lines of jobs. Lines that cannot be written now are kept. */
+    public void write(Collection<RunningJob> jobs) {
+        var byNode = new LinkedHashMap<UUID, Map<RunningJob, List<AttemptLog.Line>>>();
+        for (RunningJob running : jobs) {
+            AttemptLog lines = running.log();
+            if (lines != null && !lines.isEmpty()) {
+                byNode.computeIfAbsent(running.node(), node -> new LinkedHashMap<>())
+                        .put(running, lines.take());
+            }
+        }
+        byNode.forEach(this::write);
+    }
+
+    private void write(UUID node, Map<RunningJob, List<AttemptLog.Line>> taken) {
+        boolean kept = false;
+        try {
+            long now = nanos.getAsLong();
+            var lines = new ArrayList<NewLine>();
+            var trimmed = new ArrayList<UUID>();
+            taken.forEach((running, some) -> {
+                some.forEach(line -> lines.add(new NewLine(
+                        running.key(),
+                        running.attempt(),
+                        line.number(),
+                        Math.max(0, (now - line.nanos()) / 1_000),
+                        line.message())));
+                AttemptLog all = running.log();
+                // Earlier claims may have left lines.
+                if (running.epoch() > 1 || (all != null && all.isLong())) {
+                    trimmed.add(running.id());
+                }
+            });
+            store.write(node, lines);
+            if (!trimmed.isEmpty()) {
+                store.trim(trimmed);
+            }
+        } catch (RuntimeException e) {
+            // Lines decide nothing about their job. A line that the database rejects would be rejected each time.
+            kept = !(e instanceof DataAccessException failure && StatementFailure.isOfRow(failure));
+            log.debug("Lines of {} jobs could not be written; {}", taken.size(), kept ? "kept" : "dropped", e);
+        } finally {
+            boolean keep = kept;
+            taken.forEach((running, some) -> {
+                AttemptLog all = running.log();
+                if (all != null) {
+                    all.written(keep ? some : List.of());
+                }
+            });
+        }
+    }
+
+    /** Writes the lines of a job whose handler has returned. */
+    void writeLast(RunningJob running) {
+        AttemptLog lines = running.log();
+        if (lines != null) {
+            lines.awaitWritten();
+            write(List.of(running));
+        }
+    }
+}
