@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test;
 
-import dev.forge.cluster.internal.job.run.RunningJob;
+import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.workflow.StepProbe;
 import java.util.List;
 import java.util.Map;
@@ -67,7 +67,7 @@ final class StepFaults implements StepProbe {
     }
 
     @Override
-    public void before(RunningJob run, String step, boolean compensation) throws Exception {
+    public void before(Claim run, String step, boolean compensation) throws Exception {
         if (crashBefore.remove(step)) {
             crash.run();
             // The claim is lost: whatever the attempt does is not recorded.
@@ -83,7 +83,7 @@ final class StepFaults implements StepProbe {
     }
 
     @Override
-    public void after(RunningJob run, String step, boolean compensation) {
+    public void after(Claim run, String step, boolean compensation) {
         executed.computeIfAbsent(run.id(), id -> new CopyOnWriteArrayList<>()).add(new Executed(step, compensation));
         if (crashAfter.remove(step)) {
             crash.run();

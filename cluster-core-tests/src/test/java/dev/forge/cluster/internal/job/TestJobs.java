@@ -13,12 +13,12 @@ import dev.forge.cluster.internal.cron.CronDeclarations;
 import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.cron.CronStore.RunOptions;
+import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.handler.WorkerSettings;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.CrashRule;
-import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.workflow.store.WorkflowJobs;
 import dev.forge.cluster.job.JobContext;
@@ -295,7 +295,7 @@ public final class TestJobs {
                                 cron.transaction,
                                 (payload, job) -> {
                                     before.apply(job);
-                                    return contextsOf((RunningJob) job).run(job, context -> {
+                                    return contextsOf(job).run(job, context -> {
                                         effect.apply(context);
                                         return null;
                                     });
@@ -314,7 +314,7 @@ public final class TestJobs {
         contexts.put(node, its);
     }
 
-    private CronContexts contextsOf(RunningJob job) {
+    private CronContexts contextsOf(Claim job) {
         return contexts.entrySet().stream()
                 .filter(entry -> job.node().equals(entry.getKey().id()))
                 .findFirst()

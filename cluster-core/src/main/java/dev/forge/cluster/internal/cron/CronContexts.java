@@ -3,8 +3,8 @@
 package dev.forge.cluster.internal.cron;
 
 import dev.forge.cluster.cron.CronContext;
+import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.job.handler.LeaderCapabilities;
-import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.leader.FencedLeadership;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.job.ClaimLostException;
@@ -46,8 +46,8 @@ public final class CronContexts {
     }
 
     /** Runs the method of a cron with the name and the slot in the MDC; throws what the method throws. */
-    public @Nullable Object run(JobContext job, Code code) throws Throwable {
-        var context = new SlotContext((RunningJob) job);
+    public @Nullable Object run(Claim job, Code code) throws Throwable {
+        var context = new SlotContext(job);
         if (!context.metadata.containsKey("cron")) {
             // Enqueued with SQL, or by a node that does not know the cron: on any node, without a slot and without a
             // term.
@@ -66,12 +66,12 @@ public final class CronContexts {
     }
 
     private final class SlotContext implements CronContext {
-        private final RunningJob job;
+        private final Claim job;
         private final Map<String, String> metadata;
         private final long term;
         private final boolean reservedForLeader;
 
-        SlotContext(RunningJob job) {
+        SlotContext(Claim job) {
             this.job = job;
             this.metadata = job.metadata();
             this.reservedForLeader =

@@ -24,7 +24,11 @@ public final class Portion {
         size = (int) Math.min(most, 2L * size);
     }
 
-    /** @param tried how much was tried, which may have been less than was possible */
+    /**
+     * Tries less next time.
+     *
+     * @param tried how much was tried, which may have been less than was possible
+     */
     public void failed(int tried) {
         size = Math.max(1, Math.min(tried, size) / 2);
     }

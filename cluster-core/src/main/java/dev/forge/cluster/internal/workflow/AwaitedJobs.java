@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.job.row.JobStore.NewJob;
-import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.workflow.WorkflowCompensation.Compensable;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waiting;
 import dev.forge.cluster.internal.workflow.store.StepRow;
@@ -42,17 +42,13 @@ final class AwaitedJobs {
 
     private final WorkflowEngine engine;
     private final WorkflowVersion version;
-    private final RunningJob job;
+    private final Claim job;
     private final WorkflowHistory history;
     private final RunRecorder recorder;
     private final WorkflowSteps steps;
 
     AwaitedJobs(
-            WorkflowEngine engine,
-            WorkflowVersion version,
-            RunningJob job,
-            WorkflowHistory history,
-            WorkflowSteps steps) {
+            WorkflowEngine engine, WorkflowVersion version, Claim job, WorkflowHistory history, WorkflowSteps steps) {
         this.engine = engine;
         this.version = version;
         this.job = job;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.run.RunningJob;
+import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.ErrorText;
@@ -34,7 +34,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
     private static final Logger log = GuardedLogger.of(DefaultWorkflowContext.class);
     private static final Duration LONGEST_WAIT = Duration.ofDays(36_500);
 
-    private final RunningJob job;
+    private final Claim job;
     private final WorkflowSteps steps;
     private final AwaitedJobs awaited;
     private final WorkflowVersion version;
@@ -43,7 +43,7 @@ final class DefaultWorkflowContext implements WorkflowContext {
     private final PayloadJson json;
     private @Nullable String state;
 
-    DefaultWorkflowContext(RunningJob job, WorkflowSteps steps, AwaitedJobs awaited, PayloadJson json) {
+    DefaultWorkflowContext(Claim job, WorkflowSteps steps, AwaitedJobs awaited, PayloadJson json) {
         this.job = job;
         this.steps = steps;
         this.awaited = awaited;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.run.RunningJob;
+import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.workflow.StepExecutor.StepRuntime;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
@@ -24,10 +24,10 @@ final class ParallelBranches {
 
     private final StepRuntime runtime;
     private final WorkflowVersion version;
-    private final RunningJob job;
+    private final Claim job;
     private final RunRecorder recorder;
 
-    ParallelBranches(StepRuntime runtime, WorkflowVersion version, RunningJob job, RunRecorder recorder) {
+    ParallelBranches(StepRuntime runtime, WorkflowVersion version, Claim job, RunRecorder recorder) {
         this.runtime = runtime;
         this.version = version;
         this.job = job;

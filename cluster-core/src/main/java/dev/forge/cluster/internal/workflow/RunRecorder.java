@@ -5,7 +5,7 @@ package dev.forge.cluster.internal.workflow;
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.StatementFailure;
-import dev.forge.cluster.internal.job.run.RunningJob;
+import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.DatabaseFailed;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Interruption;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waiting;
@@ -38,7 +38,7 @@ final class RunRecorder {
 
     private final CoalescedStatements statements;
     private final WorkflowRunStore runs;
-    private final RunningJob job;
+    private final Claim job;
     private final RunClaim claim;
     private final long wakeSeq;
     private final long maxHistoryBytes;
@@ -54,13 +54,13 @@ final class RunRecorder {
     RunRecorder(
             CoalescedStatements statements,
             WorkflowRunStore runs,
-            RunningJob job,
+            Claim job,
             RecordedRun recorded,
             long maxHistoryBytes) {
         this.statements = statements;
         this.runs = runs;
         this.job = job;
-        this.claim = new RunClaim(job.key(), job.node());
+        this.claim = new RunClaim(job.claimed().key(), job.node());
         this.wakeSeq = recorded.wakeSeq();
         this.compensating = recorded.compensating();
         this.maxHistoryBytes = maxHistoryBytes;
@@ -86,7 +86,7 @@ final class RunRecorder {
     /** Returns the error to throw when the job has to stop. */
     WorkflowSuspension suspendToStop() {
         return suspendBecause(
-                job.stopReason() == RunningJob.Stop.LOST ? Interruption.CLAIM_LOST : Interruption.NODE_STOPPING);
+                job.stopReason() == Claim.Stop.LOST ? Interruption.CLAIM_LOST : Interruption.NODE_STOPPING);
     }
 
     /** Throws if the execution is suspended. */
@@ -326,8 +326,8 @@ final class RunRecorder {
     }
 
     WriteResult end(WorkflowStatus status, @Nullable String result, @Nullable String error) {
-        return guarded(() -> statements.end(
-                claim, new End(status, result, error, pendingRows(), job.state().takeProgress(), compensating)));
+        return guarded(() ->
+                statements.end(claim, new End(status, result, error, pendingRows(), job.takeProgress(), compensating)));
     }
 
     /**
@@ -346,7 +346,7 @@ final class RunRecorder {
                         waiting.signal(),
                         waiting.job(),
                         mismatch,
-                        job.state().takeProgress(),
+                        job.takeProgress(),
                         wakeSeq,
                         compensating),
                 waiting.inTransaction());

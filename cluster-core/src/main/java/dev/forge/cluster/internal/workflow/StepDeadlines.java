@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
-import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.internal.workflow.StepExecutor.StepTimeout;
@@ -34,7 +34,7 @@ final class StepDeadlines {
     }
 
     /** Starts the deadline of a step that this thread executes; it ends when it is closed. */
-    Deadline begin(RunningJob job, Step<?> step) {
+    Deadline begin(Claim job, Step<?> step) {
         var deadline = new Deadline(Thread.currentThread(), job, step, nanos.getAsLong());
         if (step.timeout() != null) {
             pending.add(deadline);
@@ -51,13 +51,13 @@ final class StepDeadlines {
     /** The deadline of one attempt. */
     final class Deadline implements AutoCloseable, StuckHandlers.Handler {
 
-        private final RunningJob job;
+        private final Claim job;
         private final Step<?> step;
         private final long began;
         private @Nullable Thread thread;
         private boolean passed;
 
-        private Deadline(Thread thread, RunningJob job, Step<?> step, long began) {
+        private Deadline(Thread thread, Claim job, Step<?> step, long began) {
             this.thread = thread;
             this.job = job;
             this.step = step;

@@ -6,8 +6,8 @@ import dev.forge.cluster.BackoffStrategy;
 import dev.forge.cluster.internal.database.BeginFailure;
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
-import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
@@ -51,12 +51,12 @@ final class StepExecutor {
 
     private final StepRuntime runtime;
     private final WorkflowVersion version;
-    private final RunningJob job;
+    private final Claim job;
     private final WorkflowHistory history;
     private final RunRecorder recorder;
     private final List<Attempt> interruptedByDatabase = new CopyOnWriteArrayList<>();
 
-    StepExecutor(StepRuntime runtime, WorkflowVersion version, RunningJob job, WorkflowHistory history) {
+    StepExecutor(StepRuntime runtime, WorkflowVersion version, Claim job, WorkflowHistory history) {
         this.runtime = runtime;
         this.version = version;
         this.job = job;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.run.RunningJob;
+import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.workflow.StepExecutor.AttemptFailed;
@@ -33,14 +33,14 @@ final class WorkflowCompensation {
 
     private final StepRuntime runtime;
     private final RecordedRun recorded;
-    private final RunningJob job;
+    private final Claim job;
     private final WorkflowHistory history;
     private final RunRecorder recorder;
     private final StepExecutor executor;
     private final AwaitedJobs awaited;
 
     WorkflowCompensation(
-            StepRuntime runtime, RecordedRun recorded, RunningJob job, StepExecutor executor, AwaitedJobs awaited) {
+            StepRuntime runtime, RecordedRun recorded, Claim job, StepExecutor executor, AwaitedJobs awaited) {
         this.runtime = runtime;
         this.recorded = recorded;
         this.job = job;

@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.DefaultJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.enqueue.JobIds;
+import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.RecordedOutcome;
@@ -15,7 +16,7 @@ import dev.forge.cluster.internal.job.row.JobStore;
 import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobStores;
 import dev.forge.cluster.internal.job.row.JobSuccessorStore;
-import dev.forge.cluster.internal.job.run.RunningJob;
+import dev.forge.cluster.internal.job.run.JobRunner;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
@@ -176,8 +177,7 @@ public final class WorkflowEngine implements NodeComponent {
                 null,
                 JobPriority.NORMAL.value(),
                 new JobHandler.Limits(settings.attempts(), settings.backoff(), settings.jitter(), Set.of(), null, null),
-                new JobHandler.Target(
-                        null, null, (nothing, job) -> run(handler, (RunningJob) job), handler.description())));
+                new JobHandler.Target(null, null, (nothing, job) -> run(handler, job), handler.description())));
     }
 
     /** Returns the versions that this node has, as messages print them. */
@@ -239,8 +239,8 @@ public final class WorkflowEngine implements NodeComponent {
     // Execution ---------------------------------------------------------------------------------------------
 
     /** Executes a claimed run until it has to wait, or has ended. */
-    private Object run(WorkflowHandler handler, RunningJob job) throws Throwable {
-        var claim = new RunClaim(job.key(), job.node());
+    private Object run(WorkflowHandler handler, Claim job) throws Throwable {
+        var claim = new RunClaim(job.claimed().key(), job.node());
         RecordedRun recorded;
         try {
             recorded = statements.load(claim).orElse(null);
@@ -260,8 +260,7 @@ public final class WorkflowEngine implements NodeComponent {
     }
 
     /** Suspends a blocked run, which was claimed nevertheless, until it is retried. */
-    private Object suspendBlocked(WorkflowHandler handler, RunningJob job, RunClaim claim, RecordedRun recorded) {
-        job.returned();
+    private Object suspendBlocked(WorkflowHandler handler, Claim job, RunClaim claim, RecordedRun recorded) {
         job.ending();
         var wait = new Wait(List.of(), null, null, null, "", null, recorded.wakeSeq(), recorded.compensating());
         try {
@@ -271,7 +270,7 @@ public final class WorkflowEngine implements NodeComponent {
         }
     }
 
-    private Outcome snooze(String problem, WorkflowHandler handler, RunningJob job, RuntimeException failure) {
+    private Outcome snooze(String problem, WorkflowHandler handler, Claim job, RuntimeException failure) {
         Duration pause = pauses.next(job.id());
         log.info(
                 "Workflow {} run {}: {}; repeated in {} ms: {}",
@@ -293,12 +292,12 @@ public final class WorkflowEngine implements NodeComponent {
     private final class InstalledProbe implements StepProbe {
 
         @Override
-        public void before(RunningJob run, String step, boolean compensation) throws Exception {
+        public void before(Claim run, String step, boolean compensation) throws Exception {
             probe.before(run, step, compensation);
         }
 
         @Override
-        public void after(RunningJob run, String step, boolean compensation) {
+        public void after(Claim run, String step, boolean compensation) {
             probe.after(run, step, compensation);
         }
     }
@@ -317,7 +316,7 @@ public final class WorkflowEngine implements NodeComponent {
                     "Workflow %s: the application has no such version; it has %s".formatted(version.label(), names()));
         }
         JobHandler carrier = Objects.requireNonNull(handlers.named(version.jobName()));
-        RunningJob job = RunningJob.unclaimed(
+        Claim job = JobRunner.unclaimed(
                 run, carrier, json, JobStores.of(node.resources().schema(), application(), application()), node::nanos);
         return new WorkflowExecution(this, handler, job, recorded).replay();
     }

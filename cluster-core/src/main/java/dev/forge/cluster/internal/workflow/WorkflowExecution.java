@@ -4,8 +4,8 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.job.handler.RecordedOutcome;
-import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
@@ -43,7 +43,7 @@ final class WorkflowExecution {
 
     private final WorkflowEngine engine;
     private final WorkflowHandler handler;
-    private final RunningJob job;
+    private final Claim job;
     private final RecordedRun recorded;
     private final RunRecorder recorder;
     private final WorkflowHistory history;
@@ -53,7 +53,7 @@ final class WorkflowExecution {
     private final WorkflowCompensation compensation;
     private boolean isRepeated;
 
-    WorkflowExecution(WorkflowEngine engine, WorkflowHandler handler, RunningJob job, RecordedRun recorded) {
+    WorkflowExecution(WorkflowEngine engine, WorkflowHandler handler, Claim job, RecordedRun recorded) {
         this.engine = engine;
         this.handler = handler;
         this.job = job;
@@ -274,7 +274,6 @@ final class WorkflowExecution {
     }
 
     private Object end(WorkflowStatus status, @Nullable String result, @Nullable String error) {
-        job.returned();
         job.ending();
         WriteResult written;
         try {
@@ -390,7 +389,6 @@ final class WorkflowExecution {
             if (rows.isEmpty()) {
                 recorder.storeRepetition(error);
             } else {
-                job.returned();
                 job.ending();
                 return recorder.suspendRun(Waiting.until(next, rows), null)
                         ? RecordedOutcome.PENDING
@@ -416,7 +414,6 @@ final class WorkflowExecution {
     }
 
     private Object suspend(Waiting waiting, @Nullable String mismatch) {
-        job.returned();
         job.ending();
         try {
             boolean released = recorder.suspendRun(waiting, mismatch);

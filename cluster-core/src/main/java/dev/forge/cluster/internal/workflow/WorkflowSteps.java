@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.run.RunningJob;
+import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
@@ -36,18 +36,14 @@ final class WorkflowSteps {
 
     private final StepRuntime runtime;
     private final WorkflowVersion version;
-    private final RunningJob job;
+    private final Claim job;
     private final WorkflowHistory history;
     private final RunRecorder recorder;
     private final StepExecutor executor;
     private final List<Compensable> compensables = new ArrayList<>();
 
     WorkflowSteps(
-            StepRuntime runtime,
-            WorkflowVersion version,
-            RunningJob job,
-            WorkflowHistory history,
-            StepExecutor executor) {
+            StepRuntime runtime, WorkflowVersion version, Claim job, WorkflowHistory history, StepExecutor executor) {
         this.runtime = runtime;
         this.version = version;
         this.job = job;

@@ -113,7 +113,7 @@ final class ClusterHints implements BeanRegistrationAotProcessor {
         public void registerHints(RuntimeHints hints, @Nullable ClassLoader loader) {
             BINDING.registerReflectionHints(
                     hints.reflection(),
-                    ClassUtils.resolveClassName("dev.forge.cluster.internal.job.run.AttemptState$Progress", loader));
+                    ClassUtils.resolveClassName("dev.forge.cluster.internal.job.run.AttemptNotes$Progress", loader));
             // The driver creates it by its name.
             hints.reflection().registerType(PromptSocketFactory.class, MemberCategory.INVOKE_PUBLIC_CONSTRUCTORS);
             hints.resources().registerPattern("dev/forge/cluster/db/*.sql");

@@ -188,7 +188,7 @@ public class ClusterHintsTests {
                 .accepts(hints);
         DisabledClusterAutoConfiguration.TYPES.forEach(type ->
                 assertThat(RuntimeHintsPredicates.proxies().forInterfaces(type)).accepts(hints));
-        Class<?> progress = Class.forName("dev.forge.cluster.internal.job.run.AttemptState$Progress");
+        Class<?> progress = Class.forName("dev.forge.cluster.internal.job.run.AttemptNotes$Progress");
         assertThat(RuntimeHintsPredicates.reflection()
                         .onMethodInvocation(progress.getRecordComponents()[0].getAccessor()))
                 .accepts(hints);

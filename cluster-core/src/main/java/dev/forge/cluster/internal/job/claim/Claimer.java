@@ -6,11 +6,9 @@ import dev.forge.cluster.internal.database.ServerFailure;
 import dev.forge.cluster.internal.job.handler.WorkerSettings.LaneSettings;
 import dev.forge.cluster.internal.job.row.JobQueueStore.DueJob;
 import dev.forge.cluster.internal.job.row.Queue;
-import dev.forge.cluster.internal.job.run.Claims;
-import dev.forge.cluster.internal.job.run.JobExecution;
 import dev.forge.cluster.internal.job.run.JobExecutor;
+import dev.forge.cluster.internal.job.run.JobRunner;
 import dev.forge.cluster.internal.job.run.LeaseKeeper;
-import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.job.run.WorkerNode;
 import dev.forge.cluster.internal.job.run.WorkerParts;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -20,6 +18,7 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
@@ -33,7 +32,7 @@ final class Claimer {
     private static final Duration LONGEST_SILENCE = Duration.ofSeconds(15);
 
     private final WorkerNode node;
-    private final Claims claims;
+    private final JobRunner runner;
     private final Duration pollInterval;
     private final List<Lane> lanes;
     private final QueueFailures queueFailures;
@@ -50,32 +49,22 @@ final class Claimer {
     private final FailureRow failures;
     private volatile String lastFailure = "";
 
-    /** @param execution runs claimed jobs */
-    Claimer(
-            WorkerParts dependencies,
-            WorkerNode node,
-            Claims claims,
-            JobExecution execution,
-            List<Lane.Selection> selections) {
+    Claimer(WorkerParts dependencies, WorkerNode node, JobRunner runner, List<Lane.Selection> selections) {
         this.node = node;
-        this.claims = claims;
+        this.runner = runner;
         this.failures = new FailureRow(node::nanos, node::hasContactSince);
         this.pollInterval = dependencies.settings().pollInterval();
-        this.lanes =
-                selections.stream().map(selection -> lane(selection, execution)).toList();
+        this.lanes = selections.stream().map(selection -> lane(selection)).toList();
         this.queueFailures = new QueueFailures(node::nanos);
         this.limited = new LimitedNames(dependencies.stores().limits());
-        this.pass = new ClaimingPass(
-                dependencies, node, new ClaimingPass.Work(claims, execution, limited), lanes, queueFailures);
+        this.pass = new ClaimingPass(dependencies, node, new ClaimingPass.Work(runner, limited), lanes, queueFailures);
     }
 
-    private Lane lane(Lane.Selection selection, JobExecution execution) {
+    private Lane lane(Lane.Selection selection) {
         LaneSettings settings = selection.settings();
-        var executor = new JobExecutor(
+        JobExecutor executor = runner.executor(
                 // A test runs one job after another.
                 node.isStepped() ? new LaneSettings(settings.name(), 1, 0, settings.virtualThreads()) : settings,
-                node::nanos,
-                execution::runTogether,
                 this::continueClaiming);
         if (node.isStepped()) {
             executor.runIncompleteCalls();
@@ -86,12 +75,12 @@ final class Claimer {
     // Tests -------------------------------------------------------------------------------------------------
 
     /** Claims the next job that can start, on the caller's thread; a handler that takes many gets those that are due. */
-    List<RunningJob> claimNext() {
+    List<UUID> claimNext() {
         return pass.claimNext();
     }
 
     /** Claims one job, if it can start now. */
-    List<RunningJob> claim(DueJob due) {
+    List<UUID> claim(DueJob due) {
         return pass.claim(due);
     }
 
@@ -100,7 +89,7 @@ final class Claimer {
     /** Starts the thread, unless a test claims; may be called once. */
     void start() {
         lanes.forEach(Lane::start);
-        claims.onEnd(this::ended);
+        runner.claims().onEnd(this::ended);
         lastPass = node.nanos();
         if (node.isStepped()) {
             return;
@@ -196,10 +185,8 @@ final class Claimer {
         continueClaiming();
     }
 
-    /** Has the next job claimed that a limit has kept waiting, now that one has ended. */
-    private void ended(RunningJob running) {
-        String group = running.claimed().group();
-        String handler = running.handler().name();
+    /** A limited job has ended: another one that its limit has kept waiting can be claimed. */
+    private void ended(String handler, @Nullable String group) {
         if (group != null || limited.contains(handler)) {
             lanes.forEach(lane -> lane.turns.ended(handler, group));
             continueClaiming();

@@ -12,11 +12,10 @@ import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.row.JobQueueStore.DueJob;
 import dev.forge.cluster.internal.job.row.Mark;
 import dev.forge.cluster.internal.job.row.Queue;
-import dev.forge.cluster.internal.job.run.AttemptLogs;
+import dev.forge.cluster.internal.job.run.Attempt;
 import dev.forge.cluster.internal.job.run.Claims;
-import dev.forge.cluster.internal.job.run.JobExecution;
 import dev.forge.cluster.internal.job.run.JobExecutor;
-import dev.forge.cluster.internal.job.run.RunningJob;
+import dev.forge.cluster.internal.job.run.JobRunner;
 import dev.forge.cluster.internal.job.run.WorkerNode;
 import dev.forge.cluster.internal.job.run.WorkerParts;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -65,13 +64,12 @@ final class ClaimingPass {
     private final WorkerParts dependencies;
     private final WorkerNode node;
     private final Claims claims;
-    private final JobExecution execution;
+    private final JobRunner runner;
     private final LimitedNames limited;
     private final List<Lane> lanes;
     private final QueueFailures queueFailures;
     private final Duration pollInterval;
     private final QueueSearch search;
-    private final AttemptLogs logs;
     private final ClaimedJobReader reader;
     private final RowLog rows = new RowLog();
 
@@ -84,23 +82,22 @@ final class ClaimingPass {
     private int passes;
 
     /** What the last claim has taken, and the only job that it may take; for tests. */
-    private List<RunningJob> lastTaken = List.of();
+    private List<UUID> lastTaken = List.of();
 
     private @Nullable UUID wanted;
 
     /** The claims that the node holds, what runs them, and which of them have a limit. */
-    record Work(Claims claims, JobExecution execution, LimitedNames limited) {}
+    record Work(JobRunner runner, LimitedNames limited) {}
 
     ClaimingPass(WorkerParts dependencies, WorkerNode node, Work work, List<Lane> lanes, QueueFailures queueFailures) {
         this.dependencies = dependencies;
         this.node = node;
-        this.claims = work.claims;
-        this.execution = work.execution;
+        this.claims = work.runner.claims();
+        this.runner = work.runner;
         this.limited = work.limited;
         this.lanes = lanes;
         this.queueFailures = queueFailures;
         this.pollInterval = dependencies.settings().pollInterval();
-        this.logs = new AttemptLogs(dependencies.stores().logs(), node::nanos);
         this.search = new QueueSearch(dependencies.stores().queues(), node::nanos, pollInterval, lanes, queueFailures);
         this.reader = new ClaimedJobReader(dependencies, node, queueFailures);
     }
@@ -151,7 +148,7 @@ final class ClaimingPass {
         if (lanes.stream().noneMatch(Lane::hasRoom)) {
             return pauseOfLanes();
         }
-        if (execution.backlog() > LARGEST_BACKLOG) {
+        if (runner.backlog() > LARGEST_BACKLOG) {
             // Results first: otherwise a table that cannot be written fills the memory of this node.
             return AFTER_FAILURE;
         }
@@ -175,7 +172,7 @@ final class ClaimingPass {
     // Claims of tests ---------------------------------------------------------------------------------------
 
     /** Claims the next job that can start; a handler that takes many gets those that are due. */
-    List<RunningJob> claimNext() {
+    List<UUID> claimNext() {
         UUID holder = prepareSingleClaim();
         search.runNow();
         wanted = null;
@@ -196,7 +193,7 @@ final class ClaimingPass {
     }
 
     /** Claims one job, if it can start now. */
-    List<RunningJob> claim(DueJob due) {
+    List<UUID> claim(DueJob due) {
         UUID holder = prepareSingleClaim();
         wanted = due.id();
         for (Lane lane : lanes) {
@@ -327,12 +324,9 @@ final class ClaimingPass {
     /** Returns prefetched jobs whose executor has become slow: another node may be idle, and urgent jobs need the room. */
     private void returnOverdue() {
         for (Lane lane : lanes) {
-            List<RunningJob> overdue = lane.executor.takeOverdue().stream()
-                    .filter(RunningJob::withdraw)
-                    .toList();
-            if (!overdue.isEmpty()) {
-                log.debug("Returned {} claimed jobs that waited for a slot for too long", overdue.size());
-                claims.giveBack(overdue);
+            int overdue = claims.withdraw(lane.executor.takeOverdue());
+            if (overdue > 0) {
+                log.debug("Returned {} claimed jobs that waited for a slot for too long", overdue);
                 node.jobsReleased();
             }
         }
@@ -457,10 +451,7 @@ final class ClaimingPass {
         if (!lane.turns.claimed(queue, handler, turns, claiming.limit(), sent, received)) {
             lane.due.remove(queue);
         }
-        take(
-                lane.executor,
-                turns.jobs(),
-                new Origin(new RunningJob.Holder(claiming.node(), node.nodeName()), handler, sent));
+        take(lane.executor, turns.jobs(), new Origin(claiming.node(), handler, sent));
     }
 
     private void claim(Lane lane, Queue queue, Mark mark, Claiming claiming, JobHandler handler) {
@@ -477,36 +468,31 @@ final class ClaimingPass {
         } else {
             lane.claimedPart(queue, claimed.get(claimed.size() - 1).mark());
         }
-        take(
-                lane.executor,
-                claimed,
-                new Origin(new RunningJob.Holder(claiming.node(), node.nodeName()), handler, sent));
+        take(lane.executor, claimed, new Origin(claiming.node(), handler, sent));
     }
 
     /** The node and the handler that jobs were claimed for, and when the claim was sent. */
-    private record Origin(RunningJob.Holder holder, JobHandler handler, long sent) {}
+    private record Origin(UUID holder, JobHandler handler, long sent) {}
 
     private void take(JobExecutor executor, List<Claimed> claimed, Origin origin) {
         var postponed = new ArrayList<Finish>();
-        var taken = new ArrayList<RunningJob>(claimed.size());
+        var taken = new ArrayList<Attempt>(claimed.size());
         var unread = new ArrayDeque<>(claimed);
-        var ungrouped = new MissingGroups(dependencies, origin.holder.id(), origin.handler, rows, node::ended);
+        var ungrouped = new MissingGroups(dependencies, origin.holder, origin.handler, rows, node::ended);
         try {
             while (!unread.isEmpty()) {
-                Claimed job = reader.read(unread.element(), origin.holder.id());
+                Claimed job = reader.read(unread.element(), origin.holder);
                 unread.remove();
                 if (job == null || ungrouped.add(job)) {
                     continue;
                 }
-                RunningJob running = running(job, origin);
                 if (wanted != null && !wanted.equals(job.id())) {
                     // Another job of the group comes first.
-                    postponed.add(running.givenBack(Duration.ZERO));
+                    postponed.add(Finish.unstarted(job.key(), Duration.ZERO));
                 } else if (claims.isLastChance(job) && claims.hasLastChance()) {
-                    postponed.add(running.givenBack(LAST_CHANCES_APART));
+                    postponed.add(Finish.unstarted(job.key(), LAST_CHANCES_APART));
                 } else {
-                    claims.add(running);
-                    taken.add(running);
+                    taken.add(claims.hold(job, origin.holder, origin.handler, origin.sent));
                 }
             }
         } finally {
@@ -515,7 +501,7 @@ final class ClaimingPass {
                 // Otherwise they are returned before they start.
                 if (node.isStepped()) {
                     // Never otherwise: an idle node would keep the payloads of its last claim in memory.
-                    lastTaken = List.copyOf(taken);
+                    lastTaken = taken.stream().map(Attempt::id).toList();
                 }
                 executor.add(taken);
             }
@@ -524,22 +510,12 @@ final class ClaimingPass {
             }
         }
         if (!postponed.isEmpty()) {
-            dependencies.stores().finishes().finishUnlocked(origin.holder.id(), postponed);
+            dependencies.stores().finishes().finishUnlocked(origin.holder, postponed);
         }
         if (ungrouped.giveBack()) {
             search.request();
             node.jobReturned();
         }
-    }
-
-    private RunningJob running(Claimed job, Origin origin) {
-        return new RunningJob(
-                job,
-                origin.holder,
-                origin.handler,
-                origin.sent,
-                new RunningJob.Persistence(
-                        dependencies.json(), dependencies.stores().held(), logs));
     }
 
     /** Returns jobs that are claimed but were not read. If that fails, too, they are returned as claims that this node does not know. */
@@ -549,9 +525,9 @@ final class ClaimingPass {
                     .stores()
                     .finishes()
                     .finishUnlocked(
-                            origin.holder.id(),
+                            origin.holder,
                             unread.stream()
-                                    .map(job -> running(job, origin).givenBack(Duration.ZERO))
+                                    .map(job -> Finish.unstarted(job.key(), Duration.ZERO))
                                     .toList());
             node.jobReturned();
         } catch (RuntimeException e) {

@@ -48,7 +48,11 @@ public final class NewJobFactory {
         this.ids = ids;
     }
 
-    /** @throws JobRejectedException if the payload or an option is invalid */
+    /**
+     * Creates a job from a payload and its options.
+     *
+     * @throws JobRejectedException if the payload or an option is invalid
+     */
     public NewJob create(String name, @Nullable Object payload, JobOptions options) {
         JobHandler handler = handler(name);
         return create(name, payload, payloadText(name, payload, handler), handler, options);
@@ -297,7 +301,11 @@ public final class NewJobFactory {
         return at;
     }
 
-    /** @throws JobRejectedException if no job can be due at that time */
+    /**
+     * Returns a time that the database can store.
+     *
+     * @throws JobRejectedException if no job can be due at that time
+     */
     public static Instant requireTime(String call, Instant at) {
         if (at.isBefore(EARLIEST) || at.isAfter(LATEST)) {
             throw new JobRejectedException(
@@ -306,7 +314,11 @@ public final class NewJobFactory {
         return at;
     }
 
-    /** @throws JobRejectedException if the table cannot store that text as a name or key */
+    /**
+     * Rejects a text that the database cannot store.
+     *
+     * @throws JobRejectedException if the table cannot store that text as a name or key
+     */
     public static void requireStorable(String what, String text) {
         try {
             Names.require(what, text);

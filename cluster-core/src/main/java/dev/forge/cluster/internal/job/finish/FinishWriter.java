@@ -5,14 +5,12 @@ package dev.forge.cluster.internal.job.finish;
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.row.ClaimKey;
+import dev.forge.cluster.internal.job.row.HeldJobStore;
 import dev.forge.cluster.internal.job.row.JobFinishStore;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
-import dev.forge.cluster.internal.job.row.JobStores;
-import dev.forge.cluster.internal.job.run.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.RowLog;
-import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -24,7 +22,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
@@ -52,16 +49,16 @@ final class FinishWriter {
     private static final int REPEATED = 3;
 
     private final RowLog rows = new RowLog();
-    private final JobStores stores;
+    private final JobFinishStore finishes;
+    private final HeldJobStore held;
     private final LongSupplier nanos;
-    private final BiConsumer<RunningJob, Boolean> settled;
-    private final Consumer<Ended> setAside;
+    private final Consumer<JobEnd> setAside;
 
     /** Rows that cannot be changed, until their results are written. */
     private final Set<ClaimKey> unwritable = ConcurrentHashMap.newKeySet();
 
     /** Results that the present batch has set aside. */
-    private final Set<Ended> setAsideNow = new HashSet<>();
+    private final Set<JobEnd> setAsideNow = new HashSet<>();
 
     /** How often batches have failed in a row, perhaps because of one row. */
     private int failures;
@@ -72,31 +69,21 @@ final class FinishWriter {
     private boolean skipsLocked;
     private long skipsLockedUntil;
 
-    /** A job whose handler has ended, and its result. */
-    record Ended(RunningJob running, Finish finish) {
-
-        boolean isSettled() {
-            return running.stage() == RunningJob.Stage.ENDED;
-        }
-    }
-
     /** Writes results of one node with one statement; returns the failure, or null. */
     private interface PartWriter {
         @Nullable
-        Throwable write(UUID node, List<Ended> part);
+        Throwable write(UUID node, List<JobEnd> part);
     }
 
     /**
      * Creates a writer.
      *
-     * @param settled called once for each job: true if its result was written, false if its claim was lost
      * @param setAside called with results whose rows another transaction has locked
      */
-    FinishWriter(
-            JobStores stores, LongSupplier nanos, BiConsumer<RunningJob, Boolean> settled, Consumer<Ended> setAside) {
-        this.stores = stores;
+    FinishWriter(JobFinishStore finishes, HeldJobStore held, LongSupplier nanos, Consumer<JobEnd> setAside) {
+        this.finishes = finishes;
+        this.held = held;
         this.nanos = nanos;
-        this.settled = settled;
         this.setAside = one -> {
             setAsideNow.add(one);
             setAside.accept(one);
@@ -105,7 +92,7 @@ final class FinishWriter {
 
     /** Writes what can be written; returns the failure that kept it from writing the rest, or null. */
     @Nullable
-    Throwable write(List<Ended> batch) {
+    Throwable write(List<JobEnd> batch) {
         setAsideNow.clear();
         Throwable failure = writeByNode(batch, this::writePart);
         if (failure == null || !StatementFailure.isPerhapsOfRow(failure)) {
@@ -116,13 +103,13 @@ final class FinishWriter {
     }
 
     /** Writes the first and the last result alone. If either succeeds, one of the others is the cause of the failure, and is found. */
-    private @Nullable Throwable isolate(List<Ended> batch, Throwable failure) {
-        List<Ended> open = unwritten(batch);
+    private @Nullable Throwable isolate(List<JobEnd> batch, Throwable failure) {
+        List<JobEnd> open = unwritten(batch);
         if (open.size() < 2) {
             return failure;
         }
-        Ended first = open.get(0);
-        Ended last = open.get(open.size() - 1);
+        JobEnd first = open.get(0);
+        JobEnd last = open.get(open.size() - 1);
         writeByNode(List.of(first), this::writePart);
         writeByNode(List.of(last), this::writePart);
         // A result that was set aside proves nothing about the server.
@@ -137,7 +124,7 @@ final class FinishWriter {
         }
     }
 
-    private List<Ended> unwritten(List<Ended> batch) {
+    private List<JobEnd> unwritten(List<JobEnd> batch) {
         return batch.stream()
                 .filter(one -> !one.isSettled() && !setAsideNow.contains(one))
                 .toList();
@@ -149,7 +136,7 @@ final class FinishWriter {
 
     /** Writes the result of a row that could not be changed before; returns the failure, or null. */
     @Nullable
-    Throwable writeUnwritable(Ended one) {
+    Throwable writeUnwritable(JobEnd one) {
         isolates = true;
         try {
             return writeUnlocked(List.of(one));
@@ -160,18 +147,18 @@ final class FinishWriter {
 
     /** Writes results whose rows are not locked, and sets the others aside; returns the failure, or null. */
     @Nullable
-    Throwable writeUnlocked(List<Ended> batch) {
+    Throwable writeUnlocked(List<JobEnd> batch) {
         int[] waits = {0};
         return writeByNode(batch, (node, part) -> writeUnlockedPart(node, part, waits));
     }
 
-    private static @Nullable Throwable writeByNode(List<Ended> batch, PartWriter writer) {
+    private static @Nullable Throwable writeByNode(List<JobEnd> batch, PartWriter writer) {
         // Claims of a former membership are lost; the guards of the statements detect that.
-        Map<UUID, List<Ended>> byNode = new LinkedHashMap<>();
-        batch.forEach(one -> byNode.computeIfAbsent(one.running.node(), n -> new ArrayList<>())
-                .add(one));
+        Map<UUID, List<JobEnd>> byNode = new LinkedHashMap<>();
+        batch.forEach(one ->
+                byNode.computeIfAbsent(one.node(), n -> new ArrayList<>()).add(one));
         Throwable failure = null;
-        for (Map.Entry<UUID, List<Ended>> group : byNode.entrySet()) {
+        for (Map.Entry<UUID, List<JobEnd>> group : byNode.entrySet()) {
             Throwable own = writeParts(group.getKey(), group.getValue(), writer);
             failure = own == null ? failure : own;
         }
@@ -182,25 +169,24 @@ final class FinishWriter {
      * Runs one statement at a time: if one fails, results that another has written must not be written again. A job that the first
      * statement deleted or returned would look like a lost claim.
      */
-    private static @Nullable Throwable writeParts(UUID node, List<Ended> batch, PartWriter writer) {
+    private static @Nullable Throwable writeParts(UUID node, List<JobEnd> batch, PartWriter writer) {
         Throwable failure = null;
-        for (List<Ended> part : JobFinishStore.parts(batch, Ended::finish)) {
+        for (List<JobEnd> part : JobFinishStore.parts(batch, JobEnd::finish)) {
             Throwable own = writer.write(node, part);
             failure = failure == null ? own : failure;
         }
         return failure;
     }
 
-    private @Nullable Throwable writePart(UUID node, List<Ended> part) {
+    private @Nullable Throwable writePart(UUID node, List<JobEnd> part) {
         if (skipsLocked()) {
             return writeUnlockedPart(node, part, new int[] {0});
         }
         try {
-            Set<ClaimKey> lost = stores.finishes()
-                    .finishPart(node, part.stream().map(Ended::finish).toList());
+            Set<ClaimKey> lost =
+                    finishes.finishPart(node, part.stream().map(JobEnd::finish).toList());
             Set<ClaimKey> own = endedByThisNode(node, part, lost);
-            part.forEach(
-                    one -> settle(one.running, !lost.contains(one.finish.key()) || own.contains(one.finish.key())));
+            part.forEach(one -> settle(one, !lost.contains(one.key()) || own.contains(one.key())));
             return null;
         } catch (DataAccessException e) {
             if (StatementFailure.isLocked(e)) {
@@ -220,22 +206,23 @@ final class FinishWriter {
         }
     }
 
-    private static @Nullable Throwable writeHalves(UUID node, List<Ended> part, PartWriter writer) {
+    private static @Nullable Throwable writeHalves(UUID node, List<JobEnd> part, PartWriter writer) {
         Throwable first = writer.write(node, List.copyOf(part.subList(0, part.size() / 2)));
         Throwable second = writer.write(node, List.copyOf(part.subList(part.size() / 2, part.size())));
         return first != null ? first : second;
     }
 
-    private @Nullable Throwable writeRejected(UUID node, Ended culprit, Throwable rejection) {
+    private @Nullable Throwable writeRejected(UUID node, JobEnd culprit, Throwable rejection) {
         if (!StatementFailure.isRejection(rejection)) {
             // Damage, for example: its result can be written when that is repaired.
             setAsideUnwritable(culprit, rejection);
             return null;
         }
-        Finish finish = culprit.finish;
+        Finish finish = culprit.finish();
         if (finish.isDeletion()) {
             // It has completed, also if a foreign key of the application keeps its row.
-            return writeUnlocked(List.of(new Ended(culprit.running, finish.leftToCleanUp())));
+            culprit.leaveToCleanUp();
+            return writeUnlocked(List.of(culprit));
         }
         // Without anything else that could be rejected.
         var failed = new Finish(
@@ -253,19 +240,16 @@ final class FinishWriter {
                 finish.ranMillis(),
                 false);
         try {
-            Set<ClaimKey> lost = stores.finishes().finish(node, List.of(failed));
+            Set<ClaimKey> lost = finishes.finish(node, List.of(failed));
             rows.warn(
                     log,
-                    "Job %s: database rejected the result".formatted(culprit.running.name()),
+                    "Job %s: database rejected the result".formatted(culprit.name()),
                     "Job {} ({}): database rejected the result; job marked failed",
-                    culprit.running.name(),
+                    culprit.name(),
                     finish.key().id(),
                     ErrorText.loggable(rejection));
-            culprit.running.ended(Kind.FAILED, rejection);
-            culprit.running.recordedError(failed.error());
-            settle(
-                    culprit.running,
-                    endedByThisNode(node, List.of(culprit), lost).containsAll(lost));
+            culprit.rejected(String.valueOf(failed.error()), rejection);
+            settle(culprit, endedByThisNode(node, List.of(culprit), lost).containsAll(lost));
             return null;
         } catch (DataAccessException e) {
             if (StatementFailure.isLocked(e)) {
@@ -282,21 +266,21 @@ final class FinishWriter {
     }
 
     /** Retries a row that cannot be written at all, apart from the others, and reports it once. */
-    private void setAsideUnwritable(Ended culprit, Throwable failure) {
-        if (unwritable.add(culprit.finish.key()) && unwritable.size() <= MOST_REPORTED) {
+    private void setAsideUnwritable(JobEnd culprit, Throwable failure) {
+        if (unwritable.add(culprit.key()) && unwritable.size() <= MOST_REPORTED) {
             log.error(
                     "Job {} ({}): its row cannot be changed, so its end cannot be recorded; retrying. This node holds it until the"
                             + " cause is removed: a trigger of the application, or a damaged table or index.",
-                    culprit.running.name(),
-                    culprit.running.id(),
+                    culprit.name(),
+                    culprit.key().id(),
                     ErrorText.loggable(failure));
         }
         setAside.accept(culprit);
     }
 
     /** Returns whether it is known that the row of a job cannot be changed. */
-    boolean isUnwritable(Ended one) {
-        return unwritable.contains(one.finish.key());
+    boolean isUnwritable(JobEnd one) {
+        return unwritable.contains(one.key());
     }
 
     // Locked rows ---------------------------------------------------------------------------------------------
@@ -317,14 +301,13 @@ final class FinishWriter {
      *
      * @param waits how many statements have waited in vain so far
      */
-    private @Nullable Throwable writeUnlockedPart(UUID node, List<Ended> part, int[] waits) {
+    private @Nullable Throwable writeUnlockedPart(UUID node, List<JobEnd> part, int[] waits) {
         try {
-            Set<ClaimKey> written = stores.finishes()
-                    .finishUnlocked(node, part.stream().map(Ended::finish).toList());
-            List<Ended> rest = part.stream()
-                    .filter(one -> !written.contains(one.finish.key()))
-                    .toList();
-            part.stream().filter(one -> written.contains(one.finish.key())).forEach(one -> settle(one.running, true));
+            Set<ClaimKey> written = finishes.finishUnlocked(
+                    node, part.stream().map(JobEnd::finish).toList());
+            List<JobEnd> rest =
+                    part.stream().filter(one -> !written.contains(one.key())).toList();
+            part.stream().filter(one -> written.contains(one.key())).forEach(one -> settle(one, true));
             if (!rest.isEmpty()) {
                 startSkippingLocked();
                 separateLockedFromLost(node, rest);
@@ -350,16 +333,15 @@ final class FinishWriter {
         }
     }
 
-    private void separateLockedFromLost(UUID node, List<Ended> unwritten) {
-        Set<ClaimKey> missing = stores.held()
-                .missing(node, unwritten.stream().map(one -> one.finish.key()).toList());
-        Set<ClaimKey> finished =
-                missing.isEmpty() ? Set.of() : stores.finishes().finished(node, missing);
+    private void separateLockedFromLost(UUID node, List<JobEnd> unwritten) {
+        Set<ClaimKey> missing =
+                held.missing(node, unwritten.stream().map(one -> one.key()).toList());
+        Set<ClaimKey> finished = missing.isEmpty() ? Set.of() : finishes.finished(node, missing);
         Set<ClaimKey> own = endedByThisNode(node, unwritten, missing);
-        for (Ended one : unwritten) {
-            ClaimKey key = one.finish.key();
+        for (JobEnd one : unwritten) {
+            ClaimKey key = one.key();
             if (missing.contains(key)) {
-                settle(one.running, finished.contains(key) || own.contains(key));
+                settle(one, finished.contains(key) || own.contains(key));
             } else {
                 setAside.accept(one);
             }
@@ -369,9 +351,9 @@ final class FinishWriter {
     // Lost responses ------------------------------------------------------------------------------------------
 
     /** Records that a statement may have been committed although it failed here. */
-    private static void markUnconfirmed(List<Ended> part, Throwable failure) {
+    private static void markUnconfirmed(List<JobEnd> part, Throwable failure) {
         if (!DatabaseFault.isAnswered(failure)) {
-            part.forEach(one -> one.running.markEndUnconfirmed());
+            part.forEach(one -> one.markUnconfirmed());
         }
     }
 
@@ -379,40 +361,24 @@ final class FinishWriter {
      * Returns those of the lost claims that this node itself ended with a statement whose response was lost. A job that was deleted
      * or returned by that statement looks as if another node had taken it.
      */
-    private Set<ClaimKey> endedByThisNode(UUID node, List<Ended> part, Set<ClaimKey> lost) {
+    private Set<ClaimKey> endedByThisNode(UUID node, List<JobEnd> part, Set<ClaimKey> lost) {
         Map<ClaimKey, Integer> unconfirmed = new HashMap<>();
-        for (Ended one : part) {
-            if (lost.contains(one.finish.key()) && one.running.isEndUnconfirmed()) {
-                unconfirmed.put(one.finish.key(), one.running.claimed().recoveries());
+        for (JobEnd one : part) {
+            if (lost.contains(one.key()) && one.isUnconfirmed()) {
+                unconfirmed.put(one.key(), one.recoveries());
             }
         }
         if (unconfirmed.isEmpty()) {
             return Set.of();
         }
-        Set<ClaimKey> own = stores.finishes().endedByHolder(node, unconfirmed);
+        Set<ClaimKey> own = finishes.endedByHolder(node, unconfirmed);
         own.forEach(key ->
                 log.debug("Job {} epoch {}: end was written, only the response was lost", key.id(), key.epoch()));
         return own;
     }
 
-    /** Reports once whether the result of a job is written or its claim was lost. Any thread may call this. */
-    void settle(RunningJob running, boolean written) {
-        if (running.stage() == RunningJob.Stage.ENDED) {
-            return;
-        }
-        running.end();
-        unwritable.remove(running.key());
-        try {
-            settled.accept(running, written);
-        } catch (Throwable e) {
-            // The other jobs of the same statement must be settled, too.
-            rows.warn(
-                    log,
-                    "Job %s: failure after its end was written".formatted(running.name()),
-                    "Job {} ({}): failure after its end was written",
-                    running.name(),
-                    running.id(),
-                    ErrorText.loggable(e));
-        }
+    private void settle(JobEnd end, boolean written) {
+        unwritable.remove(end.key());
+        end.settle(written);
     }
 }

@@ -3,10 +3,8 @@
 package dev.forge.cluster.internal.job.finish;
 
 import dev.forge.cluster.internal.database.ConnectionLoss;
-import dev.forge.cluster.internal.job.finish.FinishWriter.Ended;
-import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
-import dev.forge.cluster.internal.job.row.JobStores;
-import dev.forge.cluster.internal.job.run.RunningJob;
+import dev.forge.cluster.internal.job.row.HeldJobStore;
+import dev.forge.cluster.internal.job.row.JobFinishStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.FailureRow;
 import java.time.Duration;
@@ -18,7 +16,6 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
-import java.util.function.BiConsumer;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -47,10 +44,10 @@ public final class Finisher {
     private final LongSupplier nanos;
     private final Runnable setLogContext;
     private final FinishWriter writer;
-    private final LinkedBlockingQueue<Ended> ended = new LinkedBlockingQueue<>();
+    private final LinkedBlockingQueue<JobEnd> ended = new LinkedBlockingQueue<>();
 
     /** Results whose rows another transaction has locked. Written by the finishing thread alone. */
-    private final Map<Ended, Retry> locked = new ConcurrentHashMap<>();
+    private final Map<JobEnd, Retry> locked = new ConcurrentHashMap<>();
 
     private boolean lockReported;
 
@@ -90,13 +87,11 @@ public final class Finisher {
      * Creates a finisher.
      *
      * @param setLogContext puts the identity of the node into the logging context of the finishing thread
-     * @param settled called once for each job: true if its result was written, false if its claim was lost
      */
-    public Finisher(
-            JobStores stores, LongSupplier nanos, Runnable setLogContext, BiConsumer<RunningJob, Boolean> settled) {
+    public Finisher(JobFinishStore finishes, HeldJobStore held, LongSupplier nanos, Runnable setLogContext) {
         this.nanos = nanos;
         this.setLogContext = setLogContext;
-        this.writer = new FinishWriter(stores, nanos, settled, this::retryLater);
+        this.writer = new FinishWriter(finishes, held, nanos, this::retryLater);
     }
 
     /** Starts the thread; may be called once. */
@@ -122,14 +117,9 @@ public final class Finisher {
         }
     }
 
-    public void add(RunningJob running, Finish finish) {
-        ended.add(new Ended(running, finish));
+    public void add(JobEnd end) {
+        ended.add(end);
         added.release();
-    }
-
-    /** Reports a job whose end was written with its own transaction. */
-    public void settleWritten(RunningJob running) {
-        writer.settle(running, true);
     }
 
     /** Returns whether the thread is alive, if it should be. */
@@ -144,7 +134,7 @@ public final class Finisher {
     }
 
     private void run() {
-        var batch = new ArrayList<Ended>(BATCH);
+        var batch = new ArrayList<JobEnd>(BATCH);
         Duration retry = FIRST_RETRY;
         try {
             while (!(stopping && ended.isEmpty() && batch.isEmpty() && locked.isEmpty())) {
@@ -155,7 +145,7 @@ public final class Finisher {
                         && stopped.await(untilLockedRetry().toMillis(), TimeUnit.MILLISECONDS)) {
                     return;
                 }
-                List<Ended> again = dueAgain();
+                List<JobEnd> again = dueAgain();
                 if (!gathered && again.isEmpty()) {
                     continue;
                 }
@@ -173,10 +163,10 @@ public final class Finisher {
     }
 
     /** Takes the results that were added, up to a batch; false if there are none. */
-    private boolean gather(List<Ended> batch) throws InterruptedException {
+    private boolean gather(List<JobEnd> batch) throws InterruptedException {
         // Before the poll: a result that is added after it releases a new permit.
         added.drainPermits();
-        Ended next = ended.poll();
+        JobEnd next = ended.poll();
         if (next == null
                 && batch.isEmpty()
                 && !stopping
@@ -193,7 +183,7 @@ public final class Finisher {
     }
 
     /** Writes what it can. The thread survives every failure: without it no job would ever end. */
-    private boolean writes(List<Ended> batch, List<Ended> again) {
+    private boolean writes(List<JobEnd> batch, List<JobEnd> again) {
         Throwable failure;
         try {
             setLogContext.run();
@@ -230,7 +220,7 @@ public final class Finisher {
 
     // Locked rows ---------------------------------------------------------------------------------------------
 
-    private void retryLater(Ended one) {
+    private void retryLater(JobEnd one) {
         locked.putIfAbsent(one, Retry.after(FIRST_RETRY, nanos.getAsLong()));
     }
 
@@ -243,15 +233,15 @@ public final class Finisher {
         return Duration.ofNanos(Math.min(first, POLL.toNanos()));
     }
 
-    private List<Ended> dueAgain() {
+    private List<JobEnd> dueAgain() {
         if (locked.isEmpty()) {
             return List.of();
         }
         long now = nanos.getAsLong();
-        var due = new ArrayList<Ended>();
+        var due = new ArrayList<JobEnd>();
         long size = 0;
         int unwritable = 0;
-        for (Map.Entry<Ended, Retry> entry : locked.entrySet()) {
+        for (Map.Entry<JobEnd, Retry> entry : locked.entrySet()) {
             if (entry.getValue().at - now <= 0 && due.size() < BATCH && size < LARGEST) {
                 // They are written one by one, and other results must not wait for many of them.
                 if (writer.isUnwritable(entry.getKey()) && ++unwritable > MOST_UNWRITABLE) {
@@ -264,15 +254,15 @@ public final class Finisher {
         return due;
     }
 
-    private @Nullable Throwable writeAgain(List<Ended> again) {
+    private @Nullable Throwable writeAgain(List<JobEnd> again) {
         Throwable failure = writer.writeUnlocked(
                 again.stream().filter(one -> !writer.isUnwritable(one)).toList());
-        for (Ended one : again) {
+        for (JobEnd one : again) {
             if (failure == null && !one.isSettled() && writer.isUnwritable(one)) {
                 failure = writer.writeUnwritable(one);
             }
         }
-        for (Ended one : again) {
+        for (JobEnd one : again) {
             if (one.isSettled()) {
                 locked.remove(one);
             } else {
@@ -282,8 +272,8 @@ public final class Finisher {
                     log.warn(
                             "Job {} ({}): another transaction has locked its row. The result is written when that transaction"
                                     + " ends; other jobs are not affected. The view pg_locks shows who holds the lock.",
-                            one.running().name(),
-                            one.running().id());
+                            one.name(),
+                            one.key().id());
                 }
             }
         }

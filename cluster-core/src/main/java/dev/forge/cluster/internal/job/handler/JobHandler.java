@@ -213,7 +213,7 @@ public record JobHandler(
 
         /** Calls the method; exceptions of the method are thrown unwrapped. */
         @Nullable
-        Object run(@Nullable Object payload, JobContext context) throws Throwable;
+        Object run(@Nullable Object payload, Claim claim) throws Throwable;
     }
 
     /** Returns the name and the former names of the job. */

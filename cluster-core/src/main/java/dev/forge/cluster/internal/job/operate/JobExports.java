@@ -69,7 +69,11 @@ public final class JobExports {
         return edit == null ? line(job, job.payload(), job.group()) : line(job, edit.payload(), edit.group());
     }
 
-    /** @throws JobRejectedException if the line is not an exported job */
+    /**
+     * Parses an exported line.
+     *
+     * @throws JobRejectedException if the line is not an exported job
+     */
     public Line parse(String line) {
         if (line.length() > maxBytes + REST) {
             throw invalid("it has %d characters".formatted(line.length()), null);

@@ -76,6 +76,11 @@ public final class JobFinishStore {
             @Nullable Long ranMillis,
             boolean timedOut) {
 
+        /** Returns the end of a claim whose job goes back to the queue before it has started. */
+        public static Finish unstarted(ClaimKey key, Duration delay) {
+            return new Finish(key, JobStatus.PENDING, null, null, delay.toMillis(), 1, null, null, null, null, false);
+        }
+
         /** Returns whether the short statement for completed jobs can write it. */
         boolean isPlainCompletion() {
             return status == JobStatus.COMPLETED && checkpoint == null && progress == null && retention == null;

@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.run;
 
+import dev.forge.cluster.internal.job.row.ClaimKey;
 import dev.forge.cluster.internal.job.row.JobLogStore;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.UUID;
 
 /**
  * The lines that a handler has logged and that are not written yet: the last ones, so that a handler that logs faster than lines are
@@ -27,9 +29,30 @@ final class AttemptLog {
      */
     record Line(int number, long nanos, String message) {}
 
+    private final ClaimKey key;
+    private final UUID node;
+    private final int attempt;
     private final Deque<Line> unwritten = new ArrayDeque<>();
     private int next;
     private boolean writing;
+
+    AttemptLog(ClaimKey key, UUID node, int attempt) {
+        this.key = key;
+        this.node = node;
+        this.attempt = attempt;
+    }
+
+    ClaimKey key() {
+        return key;
+    }
+
+    UUID node() {
+        return node;
+    }
+
+    int attempt() {
+        return attempt;
+    }
 
     synchronized void add(String message, long nanos) {
         unwritten.add(new Line(next++, nanos, storable(message)));

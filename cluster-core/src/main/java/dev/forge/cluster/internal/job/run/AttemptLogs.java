@@ -27,7 +27,7 @@ public final class AttemptLogs {
     private final JobLogStore store;
     private final LongSupplier nanos;
 
-    public AttemptLogs(JobLogStore store, LongSupplier nanos) {
+    AttemptLogs(JobLogStore store, LongSupplier nanos) {
         this.store = store;
         this.nanos = nanos;
     }
@@ -38,35 +38,33 @@ public final class AttemptLogs {
     }
 
     /** Writes the lines of jobs. Lines that cannot be written now are kept. */
-    public void write(Collection<RunningJob> jobs) {
-        var byNode = new LinkedHashMap<UUID, Map<RunningJob, List<AttemptLog.Line>>>();
-        for (RunningJob running : jobs) {
-            AttemptLog lines = running.log();
-            if (lines != null && !lines.isEmpty()) {
-                byNode.computeIfAbsent(running.node(), node -> new LinkedHashMap<>())
-                        .put(running, lines.take());
+    void write(Collection<AttemptLog> logs) {
+        var byNode = new LinkedHashMap<UUID, Map<AttemptLog, List<AttemptLog.Line>>>();
+        for (AttemptLog lines : logs) {
+            if (!lines.isEmpty()) {
+                byNode.computeIfAbsent(lines.node(), node -> new LinkedHashMap<>())
+                        .put(lines, lines.take());
             }
         }
         byNode.forEach(this::write);
     }
 
-    private void write(UUID node, Map<RunningJob, List<AttemptLog.Line>> taken) {
+    private void write(UUID node, Map<AttemptLog, List<AttemptLog.Line>> taken) {
         boolean kept = false;
         try {
             long now = nanos.getAsLong();
             var lines = new ArrayList<NewLine>();
             var trimmed = new ArrayList<UUID>();
-            taken.forEach((running, some) -> {
+            taken.forEach((all, some) -> {
                 some.forEach(line -> lines.add(new NewLine(
-                        running.key(),
-                        running.attempt(),
+                        all.key(),
+                        all.attempt(),
                         line.number(),
                         Math.max(0, (now - line.nanos()) / 1_000),
                         line.message())));
-                AttemptLog all = running.log();
                 // Earlier claims may have left lines.
-                if (running.epoch() > 1 || (all != null && all.isLong())) {
-                    trimmed.add(running.id());
+                if (all.key().epoch() > 1 || all.isLong()) {
+                    trimmed.add(all.key().id());
                 }
             });
             store.write(node, lines);
@@ -79,21 +77,13 @@ public final class AttemptLogs {
             log.debug("Lines of {} jobs could not be written; {}", taken.size(), kept ? "kept" : "dropped", e);
         } finally {
             boolean keep = kept;
-            taken.forEach((running, some) -> {
-                AttemptLog all = running.log();
-                if (all != null) {
-                    all.written(keep ? some : List.of());
-                }
-            });
+            taken.forEach((all, some) -> all.written(keep ? some : List.of()));
         }
     }
 
     /** Writes the lines of a job whose handler has returned. */
-    void writeLast(RunningJob running) {
-        AttemptLog lines = running.log();
-        if (lines != null) {
-            lines.awaitWritten();
-            write(List.of(running));
-        }
+    void writeLast(AttemptLog lines) {
+        lines.awaitWritten();
+        write(List.of(lines));
     }
 }

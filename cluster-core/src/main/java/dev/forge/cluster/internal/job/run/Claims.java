@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.run;
 
 import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.handler.WorkerSettings.Leases;
 import dev.forge.cluster.internal.job.row.ClaimKey;
@@ -10,9 +11,8 @@ import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.internal.job.row.JobStores;
-import dev.forge.cluster.internal.job.run.RunningJob.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -26,8 +26,9 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
-import java.util.function.Consumer;
+import java.util.function.BiConsumer;
 import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.event.Level;
 import org.springframework.dao.DataAccessException;
@@ -49,35 +50,44 @@ public final class Claims {
     private final JobMonitor monitor;
     private final Leases leases;
     private final HandlerIsolation isolation = new HandlerIsolation();
-    private final Map<ClaimKey, RunningJob> held = new ConcurrentHashMap<>();
+    private final Map<ClaimKey, Attempt> held = new ConcurrentHashMap<>();
     private final AtomicLong bytes = new AtomicLong();
 
     private final AtomicInteger claimsInProgress = new AtomicInteger();
 
-    private volatile Consumer<RunningJob> onEnd = running -> {};
+    private final Attempt.Persistence persistence;
+    private volatile BiConsumer<String, @Nullable String> onEnd = (handler, group) -> {};
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition idle = lock.newCondition();
 
-    public Claims(WorkerNode node, JobStores stores, JobMonitor monitor, Leases leases) {
+    Claims(WorkerParts parts, WorkerNode node, AttemptLogs logs) {
         this.node = node;
-        this.stores = stores;
-        this.monitor = monitor;
-        this.leases = leases;
+        this.stores = parts.stores();
+        this.monitor = parts.monitor();
+        this.leases = parts.settings().leases();
+        this.persistence = new Attempt.Persistence(parts.json(), stores.held(), logs);
     }
 
     public HandlerIsolation isolation() {
         return isolation;
     }
 
-    /** Sets what to call when a claim has ended and other nodes can know it. */
-    public void onEnd(Consumer<RunningJob> listener) {
+    /** Sets what to call when a claim has ended and other nodes can know it, with the handler and the group of the job. */
+    public void onEnd(BiConsumer<String, @Nullable String> listener) {
         onEnd = listener;
     }
 
-    public void add(RunningJob running) {
-        held.put(running.key(), running);
-        bytes.addAndGet(running.claimed().bytes());
+    /**
+     * Registers a claimed job.
+     *
+     * @param sentAt when the claim was sent
+     */
+    public Attempt hold(Claimed claimed, UUID holder, JobHandler handler, long sentAt) {
+        var attempt = new Attempt(claimed, new Attempt.Holder(holder, node.nodeName()), handler, sentAt, persistence);
+        held.put(attempt.key(), attempt);
+        bytes.addAndGet(claimed.bytes());
+        return attempt;
     }
 
     /** Called before a claim is sent: until {@link #claimEnds()} this node may hold claims that are not known here. */
@@ -96,12 +106,12 @@ public final class Claims {
         return bytes.get();
     }
 
-    public Collection<RunningJob> all() {
+    Collection<Attempt> all() {
         return held.values();
     }
 
-    boolean has(RunningJob running) {
-        return held.get(running.key()) == running;
+    boolean has(Attempt attempt) {
+        return held.get(attempt.key()) == attempt;
     }
 
     public int size() {
@@ -112,10 +122,10 @@ public final class Claims {
      * Returns whether no other node can hold the job yet. A transactional job is held as long as its node lives, any other until
      * its lease expires. The lease of a node that a test steps does not expire by itself: the time of its database stands still.
      */
-    boolean isHeld(RunningJob running) {
-        return running.handler().isTransactional()
+    boolean isHeld(Attempt attempt) {
+        return attempt.handler().isTransactional()
                 || node.isStepped()
-                || node.nanos() - running.confirmedAt() < leases.duration().toNanos() * 4 / 5;
+                || node.nanos() - attempt.confirmedAt() < leases.duration().toNanos() * 4 / 5;
     }
 
     /**
@@ -128,15 +138,15 @@ public final class Claims {
     }
 
     public boolean hasLastChance() {
-        return held.values().stream().anyMatch(running -> isLastChance(running.claimed()));
+        return held.values().stream().anyMatch(attempt -> isLastChance(attempt.claimed()));
     }
 
     /** Removes a claim that has ended; false if it was removed before. */
-    boolean forget(RunningJob running) {
-        boolean known = held.remove(running.key(), running);
+    boolean forget(Attempt attempt) {
+        boolean known = held.remove(attempt.key(), attempt);
         if (known) {
-            bytes.addAndGet(-running.claimed().bytes());
-            onEnd.accept(running);
+            bytes.addAndGet(-attempt.claimed().bytes());
+            onEnd.accept(attempt.handler().name(), attempt.claimed().group());
         }
         if (known && held.isEmpty()) {
             signalIdle();
@@ -154,64 +164,63 @@ public final class Claims {
     }
 
     /** Stops the handler of a job that this node no longer holds, and discards its result. */
-    void lose(RunningJob running, String reason) {
-        lose(running, reason, Level.WARN);
+    void lose(Attempt attempt, String reason) {
+        lose(attempt, reason, Level.WARN);
     }
 
     /** Returns false if the claim was removed before. */
-    private boolean lose(RunningJob running, String reason, Level level) {
-        boolean isFirst = end(running);
+    private boolean lose(Attempt attempt, String reason, Level level) {
+        boolean isFirst = end(attempt);
         if (isFirst) {
             log.atLevel(level)
                     .log(
                             "Job {} ({}): claim lost, {}; result discarded (epoch {})",
-                            running.name(),
-                            running.id(),
+                            attempt.name(),
+                            attempt.id(),
                             reason,
-                            running.epoch());
-            monitor.claimLost(running.name());
+                            attempt.epoch());
+            monitor.claimLost(attempt.name());
         }
         return isFirst;
     }
 
     /** Stops the handler of a job that this node no longer holds according to the table: it was cancelled, or the claim is lost. */
-    void cancelOrLose(RunningJob running, String reason) {
-        if (has(running) && isCancelled(running)) {
-            if (end(running)) {
-                log.info("Job {} ({}): cancelled; handler interrupted, result discarded", running.name(), running.id());
+    void cancelOrLose(Attempt attempt, String reason) {
+        if (has(attempt) && isCancelled(attempt)) {
+            if (end(attempt)) {
+                log.info("Job {} ({}): cancelled; handler interrupted, result discarded", attempt.name(), attempt.id());
             }
         } else {
-            lose(running, reason);
+            lose(attempt, reason);
         }
     }
 
-    private boolean isCancelled(RunningJob running) {
+    private boolean isCancelled(Attempt attempt) {
         try {
-            return stores.held().isCancelled(running.key());
+            return stores.held().isCancelled(attempt.key());
         } catch (DataAccessException e) {
-            log.debug("Job {} ({}): could not check whether it was cancelled", running.name(), running.id(), e);
+            log.debug("Job {} ({}): could not check whether it was cancelled", attempt.name(), attempt.id(), e);
             return false;
         }
     }
 
     /** Stops the handler; false if the claim was removed before. */
-    private boolean end(RunningJob running) {
-        running.stop(Stop.LOST);
-        running.withdraw();
-        return forget(running);
+    private boolean end(Attempt attempt) {
+        attempt.lose();
+        return forget(attempt);
     }
 
     /** Interrupts the handler because its timeout has passed, if that attempt still runs. */
-    void expire(RunningJob running, long startedAt) {
-        if (running.expire(startedAt)) {
-            monitor.timedOut(running.name());
+    void expire(Attempt attempt, long startedAt) {
+        if (attempt.expire(startedAt)) {
+            monitor.timedOut(attempt.name());
         }
     }
 
     public void loseAll(String reason) {
         int lost = 0;
-        for (RunningJob running : held.values()) {
-            lost += lose(running, reason, lost < MOST_LOGGED ? Level.WARN : Level.DEBUG) ? 1 : 0;
+        for (Attempt attempt : held.values()) {
+            lost += lose(attempt, reason, lost < MOST_LOGGED ? Level.WARN : Level.DEBUG) ? 1 : 0;
         }
         if (lost > MOST_LOGGED) {
             log.warn("{} more claims lost, {}; the level DEBUG names their jobs", lost - MOST_LOGGED, reason);
@@ -220,26 +229,34 @@ public final class Claims {
 
     /** Returns jobs that have not started. */
     public void withdraw() {
-        List<RunningJob> withdrawn =
-                held.values().stream().filter(RunningJob::withdraw).toList();
-        if (!withdrawn.isEmpty()) {
-            giveBack(withdrawn);
-        }
+        withdraw(held.values());
+    }
+
+    /** Returns those of these jobs that have not started; returns how many. */
+    public int withdraw(Collection<Attempt> attempts) {
+        List<Attempt> withdrawn = attempts.stream().filter(Attempt::withdraw).toList();
+        giveBack(withdrawn);
+        return withdrawn.size();
     }
 
     /** Returns jobs to the queue. Their attempts do not count. */
-    public void giveBack(Collection<RunningJob> runnings) {
-        giveUp(runnings, running -> running.givenBack(Duration.ZERO));
+    void giveBack(Collection<Attempt> attempts) {
+        giveUp(attempts, attempt -> Ending.returned(attempt.givenBack(Duration.ZERO, null), null));
     }
 
     /** Ends claims whose handlers may still run, each as {@code end} decides. */
-    public void giveUp(Collection<RunningJob> runnings, Function<RunningJob, Finish> end) {
-        if (runnings.isEmpty()) {
+    public void giveUp(Collection<Attempt> attempts, Function<Attempt, Ending> end) {
+        if (attempts.isEmpty()) {
             return;
         }
         Map<UUID, List<Finish>> byNode = new LinkedHashMap<>();
-        runnings.forEach(running ->
-                byNode.computeIfAbsent(running.node(), n -> new ArrayList<>()).add(end.apply(running)));
+        for (Attempt attempt : attempts) {
+            Ending ending = end.apply(attempt);
+            attempt.ended(ending);
+            if (ending.finish() != null) {
+                byNode.computeIfAbsent(attempt.node(), n -> new ArrayList<>()).add(ending.finish());
+            }
+        }
         int ended = 0;
         for (Map.Entry<UUID, List<Finish>> group : byNode.entrySet()) {
             ended += giveUp(group.getKey(), group.getValue());
@@ -247,14 +264,14 @@ public final class Claims {
         if (ended > 0) {
             node.jobReturned();
         }
-        if (ended < runnings.size()) {
+        if (ended < attempts.size()) {
             log.info(
                     "{} of {} jobs could not be returned: another transaction has locked them, or this node no longer holds them."
                             + " Other nodes recover them when their leases expire.",
-                    runnings.size() - ended,
-                    runnings.size());
+                    attempts.size() - ended,
+                    attempts.size());
         }
-        runnings.forEach(this::forget);
+        attempts.forEach(this::forget);
     }
 
     /** Ends as many claims as possible without waiting for locks; returns how many. */
@@ -281,13 +298,17 @@ public final class Claims {
     }
 
     private void reportEnd(Finish finish) {
-        RunningJob running = held.get(finish.key());
-        if (running != null && finish.status() == JobStatus.FAILED) {
-            monitor.failed(running.id(), running.name(), finish.status(), String.valueOf(finish.error()));
+        Attempt attempt = held.get(finish.key());
+        Ending ending = attempt == null ? null : attempt.end();
+        if (attempt == null || ending == null) {
+            return;
+        }
+        if (ending.kind() == Kind.FAILED) {
+            monitor.failed(attempt.id(), attempt.name(), finish.status(), String.valueOf(finish.error()));
         }
         // Other jobs are only returned: their attempts do not count.
-        if (running != null && finish.ranMillis() != null) {
-            monitor.ended(running.name(), running.outcome(), running.ranNanos());
+        if (finish.ranMillis() != null) {
+            monitor.ended(attempt.name(), ending.kind(), ending.ranNanos());
         }
     }
 

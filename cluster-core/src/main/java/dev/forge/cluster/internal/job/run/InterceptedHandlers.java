@@ -33,7 +33,7 @@ final class InterceptedHandlers {
 
     /** Calls the handler of a job; throws what it or an interceptor throws. */
     @Nullable
-    Object call(@Nullable Object payload, RunningJob running) throws Throwable {
+    Object call(@Nullable Object payload, Attempt running) throws Throwable {
         JobHandler.Code code = running.handler().target().code();
         List<JobInterceptor> all = interceptors.get();
         if (all.isEmpty()) {
@@ -62,7 +62,7 @@ final class InterceptedHandlers {
 
     /** Calls the handler of several jobs once. All interceptors must be able to surround such a call. */
     @Nullable
-    Object callTogether(List<?> payloads, List<RunningJob> runnings) throws Throwable {
+    Object callTogether(List<?> payloads, List<Attempt> runnings) throws Throwable {
         JobHandler.BulkCode code = Objects.requireNonNull(
                         runnings.get(0).handler().target().bulk())
                 .code();
@@ -83,7 +83,7 @@ final class InterceptedHandlers {
      * Calls the handler of a job that another capability has enqueued for itself. What this handler returns or throws controls
      * work that is recorded elsewhere, so that an interceptor cannot replace it.
      */
-    private @Nullable Object callOwned(JobInterceptor.Handler chain, Handler handler, RunningJob running)
+    private @Nullable Object callOwned(JobInterceptor.Handler chain, Handler handler, Attempt running)
             throws Throwable {
         try {
             chain.proceed();

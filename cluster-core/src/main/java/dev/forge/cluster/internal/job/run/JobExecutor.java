@@ -37,7 +37,7 @@ public final class JobExecutor {
 
     private final LaneSettings settings;
     private final LongSupplier nanos;
-    private final Consumer<List<RunningJob>> runJobs;
+    private final Consumer<List<Attempt>> runJobs;
     private final Runnable onRoom;
     private final WaitingJobs waiting = new WaitingJobs();
     private final AtomicInteger inFlight = new AtomicInteger();
@@ -59,7 +59,7 @@ public final class JobExecutor {
      * @param runJobs runs one job, or several jobs of a handler that takes many at a time
      * @param onRoom called when there is room for more jobs
      */
-    public JobExecutor(LaneSettings settings, LongSupplier nanos, Consumer<List<RunningJob>> runJobs, Runnable onRoom) {
+    public JobExecutor(LaneSettings settings, LongSupplier nanos, Consumer<List<Attempt>> runJobs, Runnable onRoom) {
         this.settings = settings;
         this.nanos = nanos;
         this.runJobs = runJobs;
@@ -206,11 +206,11 @@ public final class JobExecutor {
      * Removes jobs from the queue that have waited for too long. The caller returns them, so that other nodes can run them and more
      * urgent jobs can be claimed here. Removes none if the number of prefetched jobs is configured: then their wait is intended.
      */
-    public List<RunningJob> takeOverdue() {
+    public List<Attempt> takeOverdue() {
         if (settings.prefetch() != null) {
             return List.of();
         }
-        List<RunningJob> overdue = waiting.takeAddedBefore(nanos.getAsLong() - LONGEST_WAIT.toNanos());
+        List<Attempt> overdue = waiting.takeAddedBefore(nanos.getAsLong() - LONGEST_WAIT.toNanos());
         inFlight.addAndGet(-overdue.size());
         return overdue;
     }
@@ -225,7 +225,7 @@ public final class JobExecutor {
     }
 
     /** Adds claimed jobs of one queue: all at once, so that a handler that takes many of them gets them together. */
-    public void add(List<RunningJob> claimed) {
+    public void add(List<Attempt> claimed) {
         inFlight.addAndGet(claimed.size());
         int calls = waiting.add(claimed, nanos.getAsLong());
         for (int i = 0; i < calls; i++) {
@@ -280,7 +280,7 @@ public final class JobExecutor {
 
     private void runAll() {
         try {
-            for (List<RunningJob> next = next(); !next.isEmpty(); next = next()) {
+            for (List<Attempt> next = next(); !next.isEmpty(); next = next()) {
                 long start = nanos.getAsLong();
                 try {
                     runJobs.accept(next);
@@ -304,7 +304,7 @@ public final class JobExecutor {
     }
 
     /** Returns the jobs of the next call; empty if no job waits. */
-    private List<RunningJob> next() {
+    private List<Attempt> next() {
         WaitingJobs.Call call = waiting.poll();
         if (call == null) {
             return List.of();

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.job.run;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.row.ClaimKey;
 import dev.forge.cluster.internal.job.row.JobStores;
+import dev.forge.cluster.internal.job.run.AttemptState.Phase;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Bisect;
 import java.time.Duration;
@@ -56,7 +57,7 @@ public final class LeaseKeeper {
     public void watch() {
         boolean trusted = node.isTrusted();
         long now = node.nanos();
-        for (RunningJob running : claims.all()) {
+        for (Attempt running : claims.all()) {
             if (running.isEnding()) {
                 continue;
             }
@@ -70,7 +71,7 @@ public final class LeaseKeeper {
             }
             Duration timeout = running.limits().timeout();
             long startedAt = running.startedAt();
-            boolean runs = running.stage() == RunningJob.Stage.STARTED;
+            boolean runs = running.phase() == Phase.RUNNING;
             if (runs && timeout != null && now - startedAt > timeout.toNanos()) {
                 claims.expire(running, startedAt);
             }
@@ -84,7 +85,7 @@ public final class LeaseKeeper {
             perhapsCancelled.remove();
         }
         long now = node.nanos();
-        var started = new LinkedHashMap<UUID, List<RunningJob>>();
+        var started = new LinkedHashMap<UUID, List<Attempt>>();
         claims.all().stream()
                 .filter(running ->
                         running.isUnmarked() && !running.isEnding() && now - running.startedAt() > MARK_AFTER.toNanos())
@@ -92,19 +93,19 @@ public final class LeaseKeeper {
                 .forEach(running -> started.computeIfAbsent(running.node(), n -> new ArrayList<>())
                         .add(running));
         started.forEach(this::mark);
-        claims.all().stream().filter(running -> running.state().hasProgress()).forEach(this::writeProgress);
+        claims.all().stream().filter(running -> running.notes().hasProgress()).forEach(this::writeProgress);
     }
 
     /** Marks jobs as running. Rows that another transaction has locked are marked later. */
-    private void mark(UUID holder, List<RunningJob> started) {
+    private void mark(UUID holder, List<Attempt> started) {
         Set<ClaimKey> marked = isolatingRows(
-                started.stream().map(RunningJob::key).toList(),
+                started.stream().map(Attempt::key).toList(),
                 keys -> stores.held().start(holder, keys));
-        started.stream().filter(running -> marked.contains(running.key())).forEach(RunningJob::marked);
+        started.stream().filter(running -> marked.contains(running.key())).forEach(Attempt::marked);
     }
 
-    private void writeProgress(RunningJob running) {
-        String progress = running.state().takeProgress();
+    private void writeProgress(Attempt running) {
+        String progress = running.notes().takeProgress();
         if (progress == null) {
             return;
         }
@@ -114,7 +115,7 @@ public final class LeaseKeeper {
         } finally {
             if (!written) {
                 // The row is locked. If the claim is lost, the handler ends soon.
-                running.state().keepProgress(progress);
+                running.notes().keepProgress(progress);
             }
         }
     }
@@ -131,12 +132,12 @@ public final class LeaseKeeper {
     }
 
     private void renew(UUID holder) {
-        List<RunningJob> mine = claims.all().stream()
+        List<Attempt> mine = claims.all().stream()
                 .filter(running -> running.node().equals(holder))
                 .toList();
         // The row of a transactional handler must not change; its claim is valid as long as its node lives.
-        Map<ClaimKey, RunningJob> leased = byKey(mine, false);
-        Map<ClaimKey, RunningJob> transactional = byKey(mine, true);
+        Map<ClaimKey, Attempt> leased = byKey(mine, false);
+        Map<ClaimKey, Attempt> transactional = byKey(mine, true);
         long sent = node.nanos();
         if (!leased.isEmpty()) {
             Set<ClaimKey> renewed = isolatingRows(
@@ -156,7 +157,7 @@ public final class LeaseKeeper {
             drop(transactional, missing(holder, transactional.keySet()));
         }
         int unknown = stores.recoveries()
-                .returnUnknown(holder, claims.all().stream().map(RunningJob::id).toList(), UNKNOWN_AFTER);
+                .returnUnknown(holder, claims.all().stream().map(Attempt::id).toList(), UNKNOWN_AFTER);
         if (unknown > 0) {
             log.warn("Released {} claims unknown to this node", unknown);
             node.jobReturned();
@@ -182,8 +183,8 @@ public final class LeaseKeeper {
         return result;
     }
 
-    private static Map<ClaimKey, RunningJob> byKey(List<RunningJob> runnings, boolean transactional) {
-        var byKey = new LinkedHashMap<ClaimKey, RunningJob>();
+    private static Map<ClaimKey, Attempt> byKey(List<Attempt> runnings, boolean transactional) {
+        var byKey = new LinkedHashMap<ClaimKey, Attempt>();
         runnings.stream()
                 .filter(running -> running.handler().isTransactional() == transactional)
                 .forEach(running -> byKey.put(running.key(), running));
@@ -191,9 +192,9 @@ public final class LeaseKeeper {
     }
 
     // Jobs that have ended meanwhile are not lost: their end was written before, or is being written.
-    private void drop(Map<ClaimKey, RunningJob> asked, Set<ClaimKey> lost) {
+    private void drop(Map<ClaimKey, Attempt> asked, Set<ClaimKey> lost) {
         lost.forEach(key -> {
-            RunningJob running = asked.get(key);
+            Attempt running = asked.get(key);
             if (running != null && claims.has(running) && !running.isEnding()) {
                 claims.cancelOrLose(running, "another node holds or has ended it");
             }
@@ -206,7 +207,7 @@ public final class LeaseKeeper {
     }
 
     private void check(UUID job) {
-        List<RunningJob> affected = claims.all().stream()
+        List<Attempt> affected = claims.all().stream()
                 .filter(running -> running.id().equals(job))
                 .toList();
         affected.forEach(running ->

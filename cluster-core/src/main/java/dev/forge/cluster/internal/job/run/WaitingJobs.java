@@ -27,12 +27,12 @@ final class WaitingJobs {
 
     private static final int AGING = 16;
 
-    private record Entry(long number, RunningJob running, long addedAt) {}
+    private record Entry(long number, Attempt running, long addedAt) {}
 
     /** Jobs that one call can take. */
     record Kind(String name, int priority) {
 
-        private static Kind of(RunningJob job) {
+        private static Kind of(Attempt job) {
             return new Kind(job.handler().name(), job.claimed().queue().priority());
         }
     }
@@ -42,11 +42,11 @@ final class WaitingJobs {
 
         private final int size;
         private final Duration patience;
-        private final List<RunningJob> jobs;
+        private final List<Attempt> jobs;
         private long bytes;
 
         /** Creates a call that is full. */
-        private Call(RunningJob only) {
+        private Call(Attempt only) {
             size = 1;
             patience = Duration.ZERO;
             jobs = List.of(only);
@@ -58,7 +58,7 @@ final class WaitingJobs {
             jobs = new ArrayList<>();
         }
 
-        private void add(RunningJob job) {
+        private void add(Attempt job) {
             jobs.add(job);
             bytes += job.claimed().bytes();
         }
@@ -75,7 +75,7 @@ final class WaitingJobs {
             return size > 1;
         }
 
-        List<RunningJob> jobs() {
+        List<Attempt> jobs() {
             return jobs;
         }
     }
@@ -104,9 +104,9 @@ final class WaitingJobs {
     private final AtomicInteger running = new AtomicInteger();
 
     /** Adds jobs; returns how many more calls wait for a slot. */
-    synchronized int add(List<RunningJob> claimed, long now) {
+    synchronized int add(List<Attempt> claimed, long now) {
         int before = waitingCalls.get();
-        for (RunningJob job : claimed) {
+        for (Attempt job : claimed) {
             if (open.isEmpty() || !completes(job)) {
                 byPriority
                         .computeIfAbsent(job.claimed().queue().priority(), p -> new ArrayDeque<>())
@@ -118,7 +118,7 @@ final class WaitingJobs {
     }
 
     /** Adds a job to a call that waits for more; false if there is none. */
-    private boolean completes(RunningJob job) {
+    private boolean completes(Attempt job) {
         for (Call call : open) {
             if (call.missing() > 0 && call.kind().equals(Kind.of(job))) {
                 call.add(job);
@@ -131,7 +131,7 @@ final class WaitingJobs {
         return false;
     }
 
-    private void count(RunningJob job, int change) {
+    private void count(Attempt job, int change) {
         size.set(size.get() + change);
         JobHandler.Bulk bulk = job.handler().target().bulk();
         int calls = change;
@@ -159,8 +159,8 @@ final class WaitingJobs {
         return oldest;
     }
 
-    synchronized List<RunningJob> takeAddedBefore(long time) {
-        var taken = new ArrayList<RunningJob>();
+    synchronized List<Attempt> takeAddedBefore(long time) {
+        var taken = new ArrayList<Attempt>();
         byPriority.values().removeIf(entries -> {
             while (!entries.isEmpty() && entries.element().addedAt - time < 0) {
                 taken.add(entries.remove().running);
@@ -177,7 +177,7 @@ final class WaitingJobs {
             return null;
         }
         Deque<Entry> entries = nextEntries();
-        RunningJob first = entries.element().running;
+        Attempt first = entries.element().running;
         JobHandler.Bulk bulk = first.handler().target().bulk();
         Call call;
         if (bulk == null) {
@@ -187,7 +187,7 @@ final class WaitingJobs {
         } else {
             call = new Call(bulk);
             for (Iterator<Entry> each = entries.iterator(); each.hasNext() && call.missing() > 0; ) {
-                RunningJob job = each.next().running;
+                Attempt job = each.next().running;
                 if (job.handler().name().equals(first.handler().name())) {
                     each.remove();
                     count(job, -1);

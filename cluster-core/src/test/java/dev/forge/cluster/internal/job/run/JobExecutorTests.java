@@ -44,15 +44,15 @@ class JobExecutorTests {
             jobs -> jobs.forEach(running -> ran.add(running.name())),
             () -> {});
 
-    private static RunningJob job(String name, int priority) {
+    private static Attempt job(String name, int priority) {
         return job(name, priority, null);
     }
 
-    private static RunningJob job(String name, int priority, JobHandler.@Nullable Bulk bulk) {
+    private static Attempt job(String name, int priority, JobHandler.@Nullable Bulk bulk) {
         return job(name, priority, bulk, 4);
     }
 
-    private static RunningJob job(String name, int priority, JobHandler.@Nullable Bulk bulk, long bytes) {
+    private static Attempt job(String name, int priority, JobHandler.@Nullable Bulk bulk, long bytes) {
         var claimed = new Claimed(
                 UUID.randomUUID(),
                 Queue.ungrouped(name, "", priority),
@@ -78,16 +78,16 @@ class JobExecutorTests {
                 priority,
                 new JobHandler.Limits(1, (attempts, failure) -> Duration.ZERO, 0, Set.of(), null, null),
                 new JobHandler.Target(null, null, (payload, context) -> null, bulk, name));
-        return new RunningJob(
+        return new Attempt(
                 claimed,
-                new RunningJob.Holder(UUID.randomUUID(), "node"),
+                new Attempt.Holder(UUID.randomUUID(), "node"),
                 handler,
                 0,
-                new RunningJob.Persistence(null, null, null));
+                new Attempt.Persistence(null, null, null));
     }
 
     private static int room(JobExecutor lane) {
-        RunningJob any = job("any", 50);
+        Attempt any = job("any", 50);
         return lane.roomFor(any.claimed().queue(), any.handler());
     }
 
@@ -139,11 +139,11 @@ class JobExecutorTests {
 
     @Test
     void timeout_of_an_earlier_attempt_does_not_stop_the_next_one() {
-        RunningJob running = job("usual", 50);
-        running.startTogether(1);
-        running.requeue();
+        Attempt running = job("usual", 50);
+        running.start(1, true);
+        running.isolate();
         assertThat(running.expire(1)).isFalse();
-        running.start(2);
+        running.start(2, false);
         assertThat(running.expire(1)).isFalse();
         assertThat(running.stopRequested()).isFalse();
         assertThat(running.expire(2)).isTrue();
@@ -165,10 +165,10 @@ class JobExecutorTests {
     @Test
     void started_job_has_its_start_time() throws Exception {
         for (int i = 0; i < 200; i++) {
-            RunningJob running = job("usual", 50);
-            var thread = new Thread(() -> running.start(7));
+            Attempt running = job("usual", 50);
+            var thread = new Thread(() -> running.start(7, false));
             thread.start();
-            while (running.stage() != RunningJob.Stage.STARTED) {
+            while (running.phase() != AttemptState.Phase.RUNNING) {
                 Thread.onSpinWait();
             }
             assertThat(running.startedAt()).as("start of job %d", i).isEqualTo(7);
@@ -207,9 +207,7 @@ class JobExecutorTests {
         assertThat(lane.takeOverdue()).isEmpty();
         assertThat(room(lane)).isZero();
         now.addAndGet(Duration.ofMillis(501).toNanos());
-        assertThat(lane.takeOverdue())
-                .extracting(RunningJob::name)
-                .containsExactlyInAnyOrder("runs", "waits", "urgent");
+        assertThat(lane.takeOverdue()).extracting(Attempt::name).containsExactlyInAnyOrder("runs", "waits", "urgent");
         assertThat(lane.inFlight()).isOne();
         slow.run();
         assertThat(ran).containsExactly("quick", "late");
@@ -231,12 +229,12 @@ class JobExecutorTests {
 
     private static final JobHandler.Bulk FIVE = new JobHandler.Bulk(5, Duration.ZERO, (payloads, contexts) -> null);
 
-    private static List<RunningJob> index(int number) {
+    private static List<Attempt> index(int number) {
         return Stream.generate(() -> job("index", 50, FIVE)).limit(number).toList();
     }
 
     private static int roomForIndex(JobExecutor lane) {
-        RunningJob any = job("index", 50, FIVE);
+        Attempt any = job("index", 50, FIVE);
         return lane.roomFor(any.claimed().queue(), any.handler());
     }
 
