@@ -15,6 +15,7 @@ import dev.forge.cluster.internal.workflow.TestWorkflows;
 import dev.forge.cluster.job.BulkOptions;
 import dev.forge.cluster.job.BulkResult;
 import dev.forge.cluster.job.JobFilter;
+import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -22,8 +23,12 @@ import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.springframework.dao.DataAccessException;
 
 /** Rows that the database refuses to delete. */
@@ -331,5 +336,79 @@ class UndeletableRowTests extends AbstractExecutionTests {
         makeRetryDue();
         member.engine().cleanUp();
         assertThat(member.jobs().find(id)).isEmpty();
+    }
+
+    @ParameterizedTest
+    @CsvSource({"'', 1", "DEFERRABLE INITIALLY DEFERRED, 2"})
+    void transactional_job_with_a_retention_of_zero_completes_if_its_row_is_referenced(String deferrable, int calls) {
+        jdbc.sql("CREATE TABLE orders (ref uuid REFERENCES forge_jobs %s)".formatted(deferrable))
+                .update();
+        work.retention = Duration.ZERO;
+        var called = new AtomicInteger();
+        work.on(job("referenced").in(work.transaction()), (payload, context) -> {
+            called.incrementAndGet();
+            return jdbc.sql("INSERT INTO orders VALUES (?)").param(context.id()).update();
+        });
+        work.on(job("free").in(work.transaction()), (payload, context) -> null);
+        Member member = compactor();
+        UUID id = member.jobs().enqueueNamed("referenced", null).id();
+        JobInfo job = member.ended(id);
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.attempts()).isOne();
+        assertThat(job.result()).isEqualTo("1");
+        // A constraint that is deferred fails the commit: its transaction is repeated once.
+        assertThat(called).hasValue(calls);
+        assertThat(count("orders JOIN forge_jobs ON id = ref")).isOne();
+        UUID second = member.jobs().enqueueNamed("referenced", null).id();
+        assertThat(member.ended(second).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(called).hasValue(calls + 1);
+        UUID free = member.jobs().enqueueNamed("free", null).id();
+        await().until(() -> member.jobs().find(free).isEmpty());
+        member.engine().cleanUp();
+        assertThat(count("forge_undeletable_rows")).isEqualTo(2);
+        jdbc.sql("DROP TABLE orders").update();
+        makeRetryDue();
+        member.engine().cleanUp();
+        assertThat(count("forge_jobs")).isZero();
+    }
+
+    @ParameterizedTest
+    @CsvSource({"'', 1", "DEFERRABLE INITIALLY DEFERRED, 4"})
+    void jobs_of_a_transactional_call_complete_together_if_one_is_referenced(String deferrable, int calls) {
+        jdbc.sql("CREATE TABLE orders (ref uuid REFERENCES forge_jobs %s)".formatted(deferrable))
+                .update();
+        work.retention = Duration.ZERO;
+        var called = new AtomicInteger();
+        work.onMany(
+                job("referenced").taking(Integer.class).in(work.transaction()),
+                2,
+                Duration.ofSeconds(10),
+                (payloads, contexts) -> {
+                    called.incrementAndGet();
+                    for (int i = 0; i < payloads.size(); i++) {
+                        if (payloads.get(i).equals(1)) {
+                            jdbc.sql("INSERT INTO orders VALUES (?)")
+                                    .param(contexts.get(i).id())
+                                    .update();
+                        }
+                    }
+                    return null;
+                });
+        Member member = compactor();
+        List<UUID> ids = Stream.of(0, 1)
+                .map(payload ->
+                        member.jobs().enqueueNamed("referenced", payload).id())
+                .toList();
+        assertThat(member.ended(ids.get(1)).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.jobs().find(ids.get(1)).orElseThrow().attempts()).isOne();
+        await().until(() -> member.jobs()
+                .find(ids.get(0))
+                .map(job -> job.status() == JobStatus.COMPLETED)
+                .orElse(true));
+        // Deferred: together, each alone, and the referenced one once more.
+        assertThat(called).hasValue(calls);
+        member.engine().cleanUp();
+        assertThat(count("forge_jobs")).isOne();
+        assertThat(count("forge_undeletable_rows")).isOne();
     }
 }
