@@ -282,6 +282,18 @@ class UndeletableRowTests extends AbstractExecutionTests {
     }
 
     @Test
+    void many_referenced_jobs_keep_no_free_ones_from_being_deleted_for_long() {
+        Member member = compactor();
+        insertEnded(4_000, "completed");
+        reference("forge_jobs", "id IN (SELECT id FROM forge_jobs ORDER BY finished_at LIMIT 2000)");
+        for (int pass = 0; pass < 3 && count("forge_jobs") > 2_000; pass++) {
+            member.engine().cleanUp();
+        }
+        assertThat(count("forge_jobs")).isEqualTo(2_000);
+        assertThat(count("forge_undeletable_rows")).isEqualTo(2_000);
+    }
+
+    @Test
     void bulk_deletion_skips_and_reports_referenced_jobs() {
         Member member = start();
         insertEnded(1_200, "completed");
