@@ -8,6 +8,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import ch.qos.logback.classic.Level;
+import dev.forge.cluster.internal.database.OwnTransactions;
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.runtime.UndeletableStore;
@@ -291,6 +293,42 @@ class UndeletableRowTests extends AbstractExecutionTests {
         }
         assertThat(count("forge_jobs")).isEqualTo(2_000);
         assertThat(count("forge_undeletable_rows")).isEqualTo(2_000);
+    }
+
+    @Test
+    void bulk_deletion_reports_jobs_that_a_deferred_constraint_rejects() {
+        Member member = start();
+        insertEnded(1_200, "completed");
+        jdbc.sql(
+                        "UPDATE forge_jobs SET priority = 1 WHERE id IN (SELECT id FROM forge_jobs ORDER BY id LIMIT 2 OFFSET 100)")
+                .update();
+        jdbc.sql("CREATE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS"
+                        + " $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'P0001'; END $$")
+                .update();
+        jdbc.sql("CREATE CONSTRAINT TRIGGER reject AFTER DELETE ON forge_jobs DEFERRABLE INITIALLY DEFERRED"
+                        + " FOR EACH ROW WHEN (OLD.priority = 1) EXECUTE FUNCTION reject()")
+                .update();
+        BulkResult result = member.jobs().deleteAll(JobFilter.all().withName("old"));
+        assertThat(result.changed()).isEqualTo(1_198);
+        assertThat(result.rejected()).isEqualTo(2);
+        assertThat(result.next()).isNull();
+        assertThat(count("forge_jobs")).isEqualTo(2);
+    }
+
+    @Test
+    void commit_that_a_deferred_constraint_rejects_fails_like_a_statement() {
+        insertEnded(1, "completed");
+        jdbc.sql("CREATE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS"
+                        + " $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'P0001'; END $$")
+                .update();
+        jdbc.sql("CREATE CONSTRAINT TRIGGER reject AFTER DELETE ON forge_jobs DEFERRABLE INITIALLY DEFERRED"
+                        + " FOR EACH ROW EXECUTE FUNCTION reject()")
+                .update();
+        assertThatThrownBy(() -> OwnTransactions.separate(database.dataSource())
+                        .executeWithoutResult(
+                                status -> jdbc.sql("DELETE FROM forge_jobs").update()))
+                .isInstanceOf(DataAccessException.class)
+                .satisfies(e -> assertThat(StatementFailure.isOfRow(e)).isTrue());
     }
 
     @Test
