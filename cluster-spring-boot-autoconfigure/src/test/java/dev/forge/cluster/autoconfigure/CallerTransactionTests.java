@@ -738,6 +738,33 @@ class CallerTransactionTests {
     }
 
     @Test
+    void statement_outside_of_transactions_is_read_committed_whatever_the_default_is() {
+        database.jdbc()
+                .sql("ALTER DATABASE %s SET default_transaction_isolation = 'serializable'".formatted(database.name()))
+                .update();
+        try {
+            run(app -> {
+                DataSource own = app.bean(ClusterDatabase.class).application();
+                assertThat(new JdbcTemplate(own).queryForObject("SHOW transaction_isolation", String.class))
+                        .isEqualTo("read committed");
+                app.in(
+                        "own",
+                        true,
+                        () -> assertThat(new JdbcTemplate(own)
+                                        .queryForObject("SHOW transaction_isolation", String.class))
+                                .isEqualTo("serializable"));
+                UUID id = app.bean(Jobs.class).enqueue(new Order(1)).id();
+                assertThat(app.bean(Jobs.class).find(id)).isPresent();
+            });
+        } finally {
+            database.jdbc()
+                    .sql("ALTER DATABASE %s RESET default_transaction_isolation".formatted(database.name()))
+                    .update();
+            database.endIdleSessions();
+        }
+    }
+
+    @Test
     void transaction_of_another_data_source_can_be_refused() {
         run(
                 app -> {
