@@ -102,7 +102,7 @@ public final class JobHandlers {
 
     private static void requireName(String name, JobHandler handler) {
         try {
-            Names.require("job name", name);
+            Names.requireListable("job name", name);
         } catch (IllegalArgumentException e) {
             throw new ClusterStartupException(
                     "%s: %s".formatted(handler.target().description(), e.getMessage()),
