@@ -359,7 +359,7 @@ COMMENT ON COLUMN forge_jobs.recoveries IS 'Number of claims that were taken fro
 COMMENT ON COLUMN forge_jobs.worker_id IS 'Node that holds the claim, or held it last.';
 COMMENT ON COLUMN forge_jobs.claim_epoch IS 'Number of claims so far. A node that writes a result proves with it that the claim is still its own. A job with 10^18 or more is not claimed.';
 COMMENT ON COLUMN forge_jobs.claimed_at IS 'Time of the last claim.';
-COMMENT ON COLUMN forge_jobs.started_at IS 'Start of the last attempt.';
+COMMENT ON COLUMN forge_jobs.started_at IS 'Start of the last attempt; NULL if the job was cancelled after the end of that attempt.';
 COMMENT ON COLUMN forge_jobs.last_heartbeat IS 'Last renewal of the lease.';
 COMMENT ON COLUMN forge_jobs.lease_expires_at IS 'Time at which other nodes may take over the job. NULL: nobody holds it.';
 COMMENT ON COLUMN forge_jobs.finished_at IS 'Time at which the job finished for good.';
@@ -1519,7 +1519,8 @@ BEGIN
                 RAISE insufficient_privilege USING MESSAGE = 'forge_workflow_resolved serves no table but ' || %2$L;
             END IF;
             UPDATE %1$I.forge_jobs
-            SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL
+            SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL,
+                started_at = CASE WHEN worker_id IS NOT NULL THEN started_at END
             -- Not job_id: the role that resolves runs could set it to any job.
             WHERE id = OLD.id AND name LIKE 'workflow:%%' AND status IN ('pending', 'claimed', 'running');
             RETURN NULL;
@@ -1828,11 +1829,11 @@ BEGIN
             problem := CASE
                 WHEN name IS NULL OR btrim(name) = '' OR char_length(name) > 500 OR name ~ control
                     THEN 'name must have 1 to 500 characters, no control characters among them'
-                WHEN starts_with(name, 'workflow:')
                 WHEN name = '(other)'
                     THEN 'job name ''(other)'' is reserved: reports and metrics sum up further ones under it'
                 WHEN capability = '(other)'
                     THEN 'capability ''(other)'' is reserved: reports and metrics sum up further ones under it'
+                WHEN starts_with(name, 'workflow:')
                     THEN format('job name ''%%s'': names that begin with workflow: are those of runs of workflows;'
                                 || ' Workflows.start begins one', name)
                 WHEN starts_with(name, 'daemon:')
