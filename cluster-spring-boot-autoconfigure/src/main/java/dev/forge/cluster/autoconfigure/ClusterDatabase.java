@@ -66,8 +66,8 @@ public final class ClusterDatabase {
         String bean = selectBean(beans);
         DataSource source = TransactionManagerSelector.transactional(beans.getBean(bean, DataSource.class));
         SingletonSupplier<Pooler> pooler = SingletonSupplier.of(() -> detectPooler(source));
-        SingletonSupplier<Boolean> otherLevels =
-                SingletonSupplier.of(() -> pooler.obtain() == Pooler.TRANSACTION || !ApplicationDataSource.isReadCommitted(source));
+        SingletonSupplier<Boolean> otherLevels = SingletonSupplier.of(
+                () -> pooler.obtain() == Pooler.TRANSACTION || !ApplicationDataSource.isReadCommitted(source));
         var application = new ApplicationDataSource(source, foreignTransactions, otherLevels::obtain);
         return new ClusterDatabase(
                 application,

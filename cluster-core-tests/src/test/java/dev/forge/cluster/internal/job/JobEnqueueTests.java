@@ -100,7 +100,6 @@ class JobEnqueueTests extends JobFixture {
         Member member = cluster.start("one", work, UnaryOperator.identity());
         DefaultJobs jobs = member.jobs();
         alike(() -> jobs.enqueueNamed("workflow:order@1", null), "'workflow:order@1'", "Workflows.start");
-        alike(() -> jobs.enqueueNamed("(other)", null), "'(other)'", "reserved");
         alike(
                 () -> jobs.enqueueNamed("order", null, JobOptions.defaults().withCapability("(other)")),
                 "'order', capability => '(other)'",

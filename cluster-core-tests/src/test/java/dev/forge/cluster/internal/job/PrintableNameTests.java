@@ -55,6 +55,19 @@ class PrintableNameTests {
     }
 
     @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "SELECT ?::forge_job_name IS NOT NULL",
+                "SELECT ?::forge_job_capability IS NOT NULL",
+                "SELECT forge_enqueue(?) IS NOT NULL",
+                "SELECT forge_enqueue('order', capability => ?) IS NOT NULL"
+            })
+    void name_of_summed_entries_is_refused(String sql) {
+        assertThat(isStorable(sql, Names.OTHERS)).isFalse();
+        assertThat(isStorable(sql, "other")).isTrue();
+    }
+
+    @ParameterizedTest
     @ValueSource(ints = {0x2028, 0x2029, 0x85, 0x1b})
     void separators_and_control_characters_are_refused(int odd) {
         String name = "a" + Character.toString(odd) + "b";

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.operations;
 
-
 /** A kind of things that operators see and change, such as jobs. {@link ClusterOperations} has checked the parameters of requests. */
 interface Resource {
 

@@ -52,8 +52,7 @@ public record NodeProperties(
                 "",
                 "must contain a role; for a node that only watches, set forge.cluster.node.mode=observer");
         require(
-                capabilities.stream()
-                        .noneMatch(capability -> capability.isBlank() || !Names.isPrintable(capability)),
+                capabilities.stream().noneMatch(capability -> capability.isBlank() || !Names.isPrintable(capability)),
                 "node.capabilities",
                 capabilities,
                 "must not contain blank entries or control characters");

@@ -95,7 +95,8 @@ class DemandResourceTests {
             await(reading);
             // A reader that looked at the clock a little earlier.
             clock.set(Duration.ofSeconds(5).toNanos());
-            assertThat(operations.read(caller, List.of("demand"), Map.of())).isNotInstanceOf(OperationResult.Busy.class);
+            assertThat(operations.read(caller, List.of("demand"), Map.of()))
+                    .isNotInstanceOf(OperationResult.Busy.class);
         } finally {
             go.countDown();
             late.join();
