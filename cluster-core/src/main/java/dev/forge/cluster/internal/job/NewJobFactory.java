@@ -21,6 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
+import java.util.function.BiConsumer;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -111,7 +112,7 @@ final class NewJobFactory {
         JobHandler handler = handlers.named(name);
         if (handler == null) {
             // @JobName may name a job whose handler is on other nodes.
-            requireStorable("job name", name);
+            requireListable("job name", name);
         }
         return handler;
     }
@@ -126,7 +127,7 @@ final class NewJobFactory {
             throw new JobRejectedException("Job '%s': max attempts %d must be at least 1".formatted(name, maxAttempts));
         }
         if (capability != null) {
-            requireStorable("capability", capability);
+            requireListable("capability", capability);
             if (capability.startsWith("@")) {
                 throw new JobRejectedException(
                         "capability '%s': capabilities that begin with @ are reserved for the cluster"
@@ -306,10 +307,19 @@ final class NewJobFactory {
         return at;
     }
 
-    /** @throws JobRejectedException if the table cannot store that text as a name or key */
+    /** @throws JobRejectedException if the table cannot store that text as a key or group */
     static void requireStorable(String what, String text) {
+        require(Names::require, what, text);
+    }
+
+    /** @throws JobRejectedException if the table cannot store that text as a job name or capability */
+    static void requireListable(String what, String text) {
+        require(Names::requireListable, what, text);
+    }
+
+    private static void require(BiConsumer<String, String> check, String what, String text) {
         try {
-            Names.require(what, text);
+            check.accept(what, text);
         } catch (IllegalArgumentException e) {
             throw new JobRejectedException(String.valueOf(e.getMessage()), e);
         }

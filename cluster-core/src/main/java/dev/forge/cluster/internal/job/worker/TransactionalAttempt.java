@@ -20,6 +20,8 @@ import dev.forge.cluster.job.PermanentJobFailure;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
@@ -52,6 +54,12 @@ final class TransactionalAttempt {
 
     /** How many transactions in a row could not begin. */
     private final AtomicInteger beginFailures = new AtomicInteger();
+
+    /**
+     * Names whose transactions did not commit after their jobs' rows had been deleted. The cause may be a deferred constraint of the
+     * application, so their rows are left to the clean-up from then on.
+     */
+    private final Set<String> leftToCleanUp = ConcurrentHashMap.newKeySet();
 
     /** Calls a handler. */
     interface Invocation {
@@ -150,8 +158,9 @@ final class TransactionalAttempt {
         }
         begun(running);
         boolean readCommitted;
+        Finish finish;
         try {
-            Finish finish = results.ofReturn(running, handler.call());
+            finish = deletable(running, results.ofReturn(running, handler.call()));
             running.returned();
             running.ending();
             // Pending changes of an entity manager belong before the statement that ends the claim.
@@ -169,11 +178,35 @@ final class TransactionalAttempt {
             }
             throw e;
         }
-        commit(running, transaction, status);
+        try {
+            commit(running, transaction, status);
+        } catch (RuntimeException e) {
+            if (!isRefusedDeletion(running, finish, e)) {
+                throw e;
+            }
+            return returnRolledBack(running, e);
+        }
         if (!readCommitted) {
             freeSuccessorOf(running);
         }
         return null;
+    }
+
+    private Finish deletable(RunningJob running, Finish finish) {
+        return leftToCleanUp.contains(running.name()) ? finish.leftToCleanUp() : finish;
+    }
+
+    /** Returns whether a commit may have failed because the row of the job is deleted. Without the deletion the failure counts. */
+    private boolean isRefusedDeletion(RunningJob running, Finish finish, Throwable failure) {
+        boolean refused = finish.isDeletion() && StatementFailure.isRejection(failure);
+        if (refused && leftToCleanUp.add(running.name())) {
+            log.info(
+                    "Job {}: the database rejected a commit that deletes the row of the job. From now on this node leaves rows of"
+                            + " completed jobs of this name to the clean-up: {}",
+                    running.name(),
+                    ErrorText.brief(Causes.root(failure)));
+        }
+        return refused;
     }
 
     private void begun(RunningJob running) {
@@ -221,7 +254,12 @@ final class TransactionalAttempt {
             status.flush();
             requireSameDatabase();
             readCommitted = isReadCommitted(first);
-            if (!stores.handlerTransactions().finishAll(first.node(), finishes)) {
+            if (!stores.handlerTransactions()
+                    .finishAll(
+                            first.node(),
+                            finishes.stream()
+                                    .map(finish -> deletable(first, finish))
+                                    .toList())) {
                 throw new ClaimLost();
             }
         } catch (Throwable e) {
@@ -303,7 +341,10 @@ final class TransactionalAttempt {
                 ErrorText.storable("Its transaction could not begin, the attempt is not counted: " + cause));
     }
 
-    /** Returns a job whose transaction the database rolled back because of another one: a serialization failure or a deadlock. */
+    /**
+     * Returns a job whose transaction the database rolled back because of another one (a serialization failure, a deadlock), or because
+     * of a row that references the job.
+     */
     private Finish returnRolledBack(RunningJob running, Throwable failure) {
         long pause = jittered(conflicts.next(running.id()));
         String cause = ErrorText.brief(Causes.root(failure));
