@@ -283,24 +283,24 @@ COMMENT ON COLUMN forge_startup_actions.completed_at IS 'Time at which the actio
 CREATE DOMAIN forge_job_status AS text CONSTRAINT forge_jobs_status CHECK
     (VALUE IN ('pending', 'claimed', 'running', 'completed', 'failed', 'cancelled', 'abandoned'));
 CREATE DOMAIN forge_job_name AS text CONSTRAINT forge_jobs_name CHECK
-    (VALUE <> '' AND pg_catalog.char_length(VALUE) <= 1000 AND VALUE !~ '[\x01-\x1f\x7f-\x9f]');
+    (VALUE <> '' AND VALUE <> '(other)' AND pg_catalog.char_length(VALUE) <= 1000 AND VALUE !~ '[\x01-\x1f\x7f-\x9f\u2028\u2029]');
 CREATE DOMAIN forge_job_key AS text CONSTRAINT forge_jobs_key CHECK
-    (pg_catalog.char_length(VALUE) <= 500 AND VALUE !~ '[\x01-\x1f\x7f-\x9f]');
+    (pg_catalog.char_length(VALUE) <= 500 AND VALUE !~ '[\x01-\x1f\x7f-\x9f\u2028\u2029]');
 CREATE DOMAIN forge_job_capability AS text CONSTRAINT forge_jobs_capability CHECK
-    (pg_catalog.char_length(VALUE) <= 500 AND VALUE !~ '[\x01-\x1f\x7f-\x9f]');
+    (VALUE <> '(other)' AND pg_catalog.char_length(VALUE) <= 500 AND VALUE !~ '[\x01-\x1f\x7f-\x9f\u2028\u2029]');
 -- Groups take turns in the order of their bytes, whatever the collation of the database.
 CREATE DOMAIN forge_job_group AS text COLLATE "C" CONSTRAINT forge_jobs_group CHECK
-    (VALUE <> '' AND pg_catalog.char_length(VALUE) <= 500 AND VALUE !~ '[\x01-\x1f\x7f-\x9f]');
+    (VALUE <> '' AND pg_catalog.char_length(VALUE) <= 500 AND VALUE !~ '[\x01-\x1f\x7f-\x9f\u2028\u2029]');
 CREATE DOMAIN forge_job_priority AS int CONSTRAINT forge_jobs_priority CHECK (VALUE BETWEEN 0 AND 100);
 CREATE DOMAIN forge_job_time AS timestamptz CONSTRAINT forge_jobs_time CHECK (VALUE >= '1970-01-01 00:00:00+00');
 CREATE DOMAIN forge_job_retention AS interval CONSTRAINT forge_jobs_retention CHECK
     (VALUE BETWEEN interval '0 seconds' AND interval '1000 years');
 COMMENT ON DOMAIN forge_job_status IS 'Status of a job. Pending, claimed and running jobs are active; the others are finished.';
 COMMENT ON DOMAIN forge_job_name IS
-    'Name of a job, with room for the prefix and the version of a workflow. Names are logged, so control characters are refused.';
-COMMENT ON DOMAIN forge_job_key IS 'Unique key of a job. Keys are logged, so control characters are refused.';
-COMMENT ON DOMAIN forge_job_capability IS 'Capability that a job requires. Capabilities are logged, so control characters are refused.';
-COMMENT ON DOMAIN forge_job_group IS 'Group of a job. Groups are logged, so control characters are refused.';
+    'Name of a job, with room for the prefix and the version of a workflow. Names are logged, so control characters and line separators are refused. Reports sum up further names as (other).';
+COMMENT ON DOMAIN forge_job_key IS 'Unique key of a job. Keys are logged, so control characters and line separators are refused.';
+COMMENT ON DOMAIN forge_job_capability IS 'Capability that a job requires. Capabilities are logged, so control characters and line separators are refused. Reports sum up further ones as (other).';
+COMMENT ON DOMAIN forge_job_group IS 'Group of a job. Groups are logged, so control characters and line separators are refused.';
 COMMENT ON DOMAIN forge_job_priority IS 'Priority of a job: 100 is the most urgent.';
 COMMENT ON DOMAIN forge_job_time IS 'Time of a job, not before 1970.';
 COMMENT ON DOMAIN forge_job_retention IS 'Retention. The sum of it and the time at which a job finished must be a valid time.';
@@ -359,7 +359,7 @@ COMMENT ON COLUMN forge_jobs.recoveries IS 'Number of claims that were taken fro
 COMMENT ON COLUMN forge_jobs.worker_id IS 'Node that holds the claim, or held it last.';
 COMMENT ON COLUMN forge_jobs.claim_epoch IS 'Number of claims so far. A node that writes a result proves with it that the claim is still its own. A job with 10^18 or more is not claimed.';
 COMMENT ON COLUMN forge_jobs.claimed_at IS 'Time of the last claim.';
-COMMENT ON COLUMN forge_jobs.started_at IS 'Start of the last attempt.';
+COMMENT ON COLUMN forge_jobs.started_at IS 'Start of the last attempt; NULL if the job was cancelled after the end of that attempt.';
 COMMENT ON COLUMN forge_jobs.last_heartbeat IS 'Last renewal of the lease.';
 COMMENT ON COLUMN forge_jobs.lease_expires_at IS 'Time at which other nodes may take over the job. NULL: nobody holds it.';
 COMMENT ON COLUMN forge_jobs.finished_at IS 'Time at which the job finished for good.';
@@ -458,7 +458,7 @@ CREATE TABLE forge_job_tags (
     job_id uuid NOT NULL,
     PRIMARY KEY (tag, job_id),
     -- Here and not on forge_jobs, where each insertion would pay for it, also without tags.
-    CONSTRAINT forge_job_tags_tag CHECK (tag <> '' AND pg_catalog.char_length(tag) <= 100 AND tag !~ '[\x01-\x1f\x7f-\x9f]')
+    CONSTRAINT forge_job_tags_tag CHECK (tag <> '' AND pg_catalog.char_length(tag) <= 100 AND tag !~ '[\x01-\x1f\x7f-\x9f\u2028\u2029]')
 );
 COMMENT ON TABLE forge_job_tags IS 'Jobs by their tags. Statements that insert jobs with tags write it, triggers keep it up to date.';
 COMMENT ON COLUMN forge_job_tags.tag IS 'A tag in forge_jobs.tags.';
@@ -1481,7 +1481,7 @@ CREATE TABLE forge_workflow_signals (
     payload_bytes int,
     created_at    timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT forge_workflow_signals_name CHECK
-        (name <> '' AND char_length(name) <= 500 AND name !~ '[\x01-\x1f\x7f-\x9f]')
+        (name <> '' AND char_length(name) <= 500 AND name !~ '[\x01-\x1f\x7f-\x9f\u2028\u2029]')
 );
 CREATE INDEX forge_workflow_signals_run ON forge_workflow_signals (run_id, name);
 COMMENT ON TABLE forge_workflow_signals IS
@@ -1519,7 +1519,8 @@ BEGIN
                 RAISE insufficient_privilege USING MESSAGE = 'forge_workflow_resolved serves no table but ' || %2$L;
             END IF;
             UPDATE %1$I.forge_jobs
-            SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL
+            SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL,
+                started_at = CASE WHEN worker_id IS NOT NULL THEN started_at END
             -- Not job_id: the role that resolves runs could set it to any job.
             WHERE id = OLD.id AND name LIKE 'workflow:%%' AND status IN ('pending', 'claimed', 'running');
             RETURN NULL;
@@ -1823,11 +1824,15 @@ BEGIN
             -- A debounce replaces pending jobs, but only those of the same role.
             metadata CONSTANT jsonb :=
                 CASE WHEN debounce IS NULL THEN '{}' ELSE jsonb_build_object('forge.role', session_user) END;
-            control CONSTANT text := '[\x01-\x1f\x7f-\x9f]';
+            control CONSTANT text := '[\x01-\x1f\x7f-\x9f\u2028\u2029]';
         BEGIN
             problem := CASE
                 WHEN name IS NULL OR btrim(name) = '' OR char_length(name) > 500 OR name ~ control
                     THEN 'name must have 1 to 500 characters, no control characters among them'
+                WHEN name = '(other)'
+                    THEN 'job name ''(other)'' is reserved: reports and metrics sum up further ones under it'
+                WHEN capability = '(other)'
+                    THEN 'capability ''(other)'' is reserved: reports and metrics sum up further ones under it'
                 WHEN starts_with(name, 'workflow:')
                     THEN format('job name ''%%s'': names that begin with workflow: are those of runs of workflows;'
                                 || ' Workflows.start begins one', name)

@@ -65,14 +65,17 @@ public final class ClusterDatabase {
             ForeignTransactions foreignTransactions) {
         String bean = selectBean(beans);
         DataSource source = TransactionManagerSelector.transactional(beans.getBean(bean, DataSource.class));
-        var application = new ApplicationDataSource(source, foreignTransactions);
+        SingletonSupplier<Pooler> pooler = SingletonSupplier.of(() -> detectPooler(source));
+        SingletonSupplier<Boolean> otherLevels = SingletonSupplier.of(
+                () -> pooler.obtain() == Pooler.TRANSACTION || !ApplicationDataSource.isReadCommitted(source));
+        var application = new ApplicationDataSource(source, foreignTransactions, otherLevels::obtain);
         return new ClusterDatabase(
                 application,
                 new DirectDataSource(source, settings),
                 new TransactionManagerSelector(
                         source, application, beans.getBeanProvider(TransactionManagementConfigurer.class)),
                 poolSetting(beans, bean),
-                SingletonSupplier.of(() -> detectPooler(source)));
+                pooler);
     }
 
     /** Returns what sets the size of a HikariCP pool: the key that is bound to its bean, or the property of the bean. */

@@ -692,6 +692,76 @@ class CallerTransactionTests {
         }
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"source", "second"})
+    void call_in_a_transaction_that_tells_nobody_of_its_end_is_refused(String source) {
+        run(
+                app -> {
+                    var manager = new JdbcTransactionManager(app.context.getBean(source, DataSource.class));
+                    manager.setTransactionSynchronization(AbstractPlatformTransactionManager.SYNCHRONIZATION_NEVER);
+                    var silent = new TransactionTemplate(manager);
+                    for (Supplier<Call> prepare : calls(app)) {
+                        Call call = prepare.get();
+                        if (call.joins && !call.name.endsWith("operator")) {
+                            assertThatExceptionOfType(ForeignTransactionException.class)
+                                    .as(call.name)
+                                    .isThrownBy(() -> silent.executeWithoutResult(status -> call.action.run()))
+                                    .withMessageContaining(call.method());
+                        }
+                    }
+                    // Reads, and calls before and after it, are as usual.
+                    Jobs jobs = app.bean(Jobs.class);
+                    UUID id = jobs.enqueue(new Order(1)).id();
+                    silent.executeWithoutResult(
+                            status -> assertThat(jobs.find(id)).isPresent());
+                    app.in("own", true, () -> jobs.enqueue(new Order(2)));
+                },
+                "forge.cluster.foreign-transactions=refuse");
+    }
+
+    @Test
+    void transaction_of_the_clusters_data_source_without_synchronization_is_named() {
+        run(app -> {
+            String count = "SELECT count(*) FROM forge_jobs";
+            long before = database.jdbc().sql(count).query(Long.class).single();
+            var manager = new JdbcTransactionManager(app.context.getBean("source", DataSource.class));
+            manager.setTransactionSynchronization(AbstractPlatformTransactionManager.SYNCHRONIZATION_NEVER);
+            assertThatExceptionOfType(ForeignTransactionException.class)
+                    .isThrownBy(() -> new TransactionTemplate(manager)
+                            .executeWithoutResult(status -> app.bean(Jobs.class).enqueue(new Order(1))))
+                    .withMessageContaining("SYNCHRONIZATION_NEVER")
+                    .withMessageContaining("Nothing was written");
+            assertThat(database.jdbc().sql(count).query(Long.class).single()).isEqualTo(before);
+        });
+    }
+
+    @Test
+    void statement_outside_of_transactions_is_read_committed_whatever_the_default_is() {
+        database.jdbc()
+                .sql("ALTER DATABASE %s SET default_transaction_isolation = 'serializable'".formatted(database.name()))
+                .update();
+        try {
+            run(app -> {
+                DataSource own = app.bean(ClusterDatabase.class).application();
+                assertThat(new JdbcTemplate(own).queryForObject("SHOW transaction_isolation", String.class))
+                        .isEqualTo("read committed");
+                app.in(
+                        "own",
+                        true,
+                        () -> assertThat(new JdbcTemplate(own)
+                                        .queryForObject("SHOW transaction_isolation", String.class))
+                                .isEqualTo("serializable"));
+                UUID id = app.bean(Jobs.class).enqueue(new Order(1)).id();
+                assertThat(app.bean(Jobs.class).find(id)).isPresent();
+            });
+        } finally {
+            database.jdbc()
+                    .sql("ALTER DATABASE %s RESET default_transaction_isolation".formatted(database.name()))
+                    .update();
+            database.endIdleSessions();
+        }
+    }
+
     @Test
     void transaction_of_another_data_source_can_be_refused() {
         run(

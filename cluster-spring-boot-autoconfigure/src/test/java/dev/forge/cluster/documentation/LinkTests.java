@@ -63,6 +63,18 @@ class LinkTests {
     }
 
     @Test
+    void every_decision_is_linked_from_the_index() {
+        Path index = Pages.ROOT.resolve("docs/decisions/README.md");
+        List<Path> linked =
+                links(Pages.text(index)).stream().map(index::resolveSibling).toList();
+        List<Path> pages = Pages.all().stream()
+                .filter(page -> page.startsWith(index.getParent()) && !page.equals(index))
+                .toList();
+        assertThat(pages).isNotEmpty();
+        assertThat(linked).containsAll(pages);
+    }
+
+    @Test
     void readme_is_short() {
         assertThat(Pages.text(Pages.ROOT.resolve("README.md")).lines())
                 .hasSizeLessThanOrEqualTo(MOST_LINES_OF_THE_README);

@@ -13,17 +13,24 @@ import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.workflow.TestWorkflows;
 import dev.forge.cluster.job.JobAttempt;
+import dev.forge.cluster.job.JobBatch;
+import dev.forge.cluster.job.JobBatchOptions;
+import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
+import java.time.Duration;
 import java.util.List;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.slf4j.MDC;
 
@@ -165,6 +172,41 @@ class AttemptHistoryTests extends AbstractExecutionTests {
             assertThat(attempt.duration()).isNotNull();
         });
         assertThat(history.get(19).attempt()).isEqualTo(24);
+    }
+
+    @Test
+    void job_that_is_cancelled_between_attempts_has_no_start_and_keeps_the_attempt() {
+        work.backoff = (attempts, failure) -> Duration.ofHours(1);
+        work.on("failing", context -> {
+            throw new IllegalStateException("not yet");
+        });
+        Member member = start();
+        JobBatch batch = member.jobs().batch(JobBatchOptions.named("batch"));
+        JobOptions options = JobOptions.defaults();
+        List<UUID> jobs = Stream.of(options, options, options.withBatch(batch.id()))
+                .map(with -> member.jobs().enqueueNamed("failing", null, with).id())
+                .toList();
+        await().untilAsserted(() -> assertThat(jobs)
+                .allSatisfy(
+                        id -> assertThat(member.jobs().find(id).orElseThrow().attemptHistory())
+                                .hasSize(1)));
+        assertThat(member.jobs().find(jobs.get(0)).orElseThrow().startedAt()).isNotNull();
+        assertThat(member.jobs().cancel(jobs.get(0))).isTrue();
+        assertThat(member.jobs()
+                        .cancelAll(JobFilter.all().withIds(Set.of(jobs.get(1))))
+                        .changed())
+                .isOne();
+        assertThat(batch.cancel()).isTrue();
+        for (UUID id : jobs) {
+            JobInfo job = member.ended(id);
+            assertThat(job.status()).isEqualTo(JobStatus.CANCELLED);
+            // Otherwise it would seem to have run until now.
+            assertThat(job.startedAt()).isNull();
+            assertThat(job.attemptHistory()).singleElement().satisfies(attempt -> {
+                assertThat(attempt.duration()).isLessThan(Duration.ofMinutes(5));
+                assertThat(attempt.error()).contains("not yet", "\tat ");
+            });
+        }
     }
 
     @Test

@@ -100,6 +100,10 @@ class JobEnqueueTests extends JobFixture {
         Member member = cluster.start("one", work, UnaryOperator.identity());
         DefaultJobs jobs = member.jobs();
         alike(() -> jobs.enqueueNamed("workflow:order@1", null), "'workflow:order@1'", "Workflows.start");
+        alike(
+                () -> jobs.enqueueNamed("order", null, JobOptions.defaults().withCapability("(other)")),
+                "'order', capability => '(other)'",
+                "reserved");
         alike(() -> jobs.enqueueNamed("daemon:feed", null), "'daemon:feed'", "daemon:");
         alike(() -> jobs.enqueue(new Feed()), "'daemon:feed'", "daemon:");
         for (String key : List.of("@http/x/1", "workflow:0190:3")) {

@@ -8,6 +8,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import ch.qos.logback.classic.Level;
+import dev.forge.cluster.internal.database.OwnTransactions;
+import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.runtime.UndeletableStore;
@@ -15,6 +17,7 @@ import dev.forge.cluster.internal.workflow.TestWorkflows;
 import dev.forge.cluster.job.BulkOptions;
 import dev.forge.cluster.job.BulkResult;
 import dev.forge.cluster.job.JobFilter;
+import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -22,8 +25,12 @@ import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.springframework.dao.DataAccessException;
 
 /** Rows that the database refuses to delete. */
@@ -277,6 +284,54 @@ class UndeletableRowTests extends AbstractExecutionTests {
     }
 
     @Test
+    void many_referenced_jobs_keep_no_free_ones_from_being_deleted_for_long() {
+        Member member = compactor();
+        insertEnded(4_000, "completed");
+        reference("forge_jobs", "id IN (SELECT id FROM forge_jobs ORDER BY finished_at LIMIT 2000)");
+        for (int pass = 0; pass < 3 && count("forge_jobs") > 2_000; pass++) {
+            member.engine().cleanUp();
+        }
+        assertThat(count("forge_jobs")).isEqualTo(2_000);
+        assertThat(count("forge_undeletable_rows")).isEqualTo(2_000);
+    }
+
+    @Test
+    void bulk_deletion_reports_jobs_that_a_deferred_constraint_rejects() {
+        Member member = start();
+        insertEnded(1_200, "completed");
+        jdbc.sql(
+                        "UPDATE forge_jobs SET priority = 1 WHERE id IN (SELECT id FROM forge_jobs ORDER BY id LIMIT 2 OFFSET 100)")
+                .update();
+        jdbc.sql("CREATE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS"
+                        + " $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'P0001'; END $$")
+                .update();
+        jdbc.sql("CREATE CONSTRAINT TRIGGER reject AFTER DELETE ON forge_jobs DEFERRABLE INITIALLY DEFERRED"
+                        + " FOR EACH ROW WHEN (OLD.priority = 1) EXECUTE FUNCTION reject()")
+                .update();
+        BulkResult result = member.jobs().deleteAll(JobFilter.all().withName("old"));
+        assertThat(result.changed()).isEqualTo(1_198);
+        assertThat(result.rejected()).isEqualTo(2);
+        assertThat(result.next()).isNull();
+        assertThat(count("forge_jobs")).isEqualTo(2);
+    }
+
+    @Test
+    void commit_that_a_deferred_constraint_rejects_fails_like_a_statement() {
+        insertEnded(1, "completed");
+        jdbc.sql("CREATE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS"
+                        + " $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'P0001'; END $$")
+                .update();
+        jdbc.sql("CREATE CONSTRAINT TRIGGER reject AFTER DELETE ON forge_jobs DEFERRABLE INITIALLY DEFERRED"
+                        + " FOR EACH ROW EXECUTE FUNCTION reject()")
+                .update();
+        assertThatThrownBy(() -> OwnTransactions.separate(database.dataSource())
+                        .executeWithoutResult(
+                                status -> jdbc.sql("DELETE FROM forge_jobs").update()))
+                .isInstanceOf(DataAccessException.class)
+                .satisfies(e -> assertThat(StatementFailure.isOfRow(e)).isTrue());
+    }
+
+    @Test
     void bulk_deletion_skips_and_reports_referenced_jobs() {
         Member member = start();
         insertEnded(1_200, "completed");
@@ -331,5 +386,79 @@ class UndeletableRowTests extends AbstractExecutionTests {
         makeRetryDue();
         member.engine().cleanUp();
         assertThat(member.jobs().find(id)).isEmpty();
+    }
+
+    @ParameterizedTest
+    @CsvSource({"'', 1", "DEFERRABLE INITIALLY DEFERRED, 2"})
+    void transactional_job_with_a_retention_of_zero_completes_if_its_row_is_referenced(String deferrable, int calls) {
+        jdbc.sql("CREATE TABLE orders (ref uuid REFERENCES forge_jobs %s)".formatted(deferrable))
+                .update();
+        work.retention = Duration.ZERO;
+        var called = new AtomicInteger();
+        work.on(job("referenced").in(work.transaction()), (payload, context) -> {
+            called.incrementAndGet();
+            return jdbc.sql("INSERT INTO orders VALUES (?)").param(context.id()).update();
+        });
+        work.on(job("free").in(work.transaction()), (payload, context) -> null);
+        Member member = compactor();
+        UUID id = member.jobs().enqueueNamed("referenced", null).id();
+        JobInfo job = member.ended(id);
+        assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(job.attempts()).isOne();
+        assertThat(job.result()).isEqualTo("1");
+        // A constraint that is deferred fails the commit: its transaction is repeated once.
+        assertThat(called).hasValue(calls);
+        assertThat(count("orders JOIN forge_jobs ON id = ref")).isOne();
+        UUID second = member.jobs().enqueueNamed("referenced", null).id();
+        assertThat(member.ended(second).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(called).hasValue(calls + 1);
+        UUID free = member.jobs().enqueueNamed("free", null).id();
+        await().until(() -> member.jobs().find(free).isEmpty());
+        member.engine().cleanUp();
+        assertThat(count("forge_undeletable_rows")).isEqualTo(2);
+        jdbc.sql("DROP TABLE orders").update();
+        makeRetryDue();
+        member.engine().cleanUp();
+        assertThat(count("forge_jobs")).isZero();
+    }
+
+    @ParameterizedTest
+    @CsvSource({"'', 1", "DEFERRABLE INITIALLY DEFERRED, 4"})
+    void jobs_of_a_transactional_call_complete_together_if_one_is_referenced(String deferrable, int calls) {
+        jdbc.sql("CREATE TABLE orders (ref uuid REFERENCES forge_jobs %s)".formatted(deferrable))
+                .update();
+        work.retention = Duration.ZERO;
+        var called = new AtomicInteger();
+        work.onMany(
+                job("referenced").taking(Integer.class).in(work.transaction()),
+                2,
+                Duration.ofSeconds(10),
+                (payloads, contexts) -> {
+                    called.incrementAndGet();
+                    for (int i = 0; i < payloads.size(); i++) {
+                        if (payloads.get(i).equals(1)) {
+                            jdbc.sql("INSERT INTO orders VALUES (?)")
+                                    .param(contexts.get(i).id())
+                                    .update();
+                        }
+                    }
+                    return null;
+                });
+        Member member = compactor();
+        List<UUID> ids = Stream.of(0, 1)
+                .map(payload ->
+                        member.jobs().enqueueNamed("referenced", payload).id())
+                .toList();
+        assertThat(member.ended(ids.get(1)).status()).isEqualTo(JobStatus.COMPLETED);
+        assertThat(member.jobs().find(ids.get(1)).orElseThrow().attempts()).isOne();
+        await().until(() -> member.jobs()
+                .find(ids.get(0))
+                .map(job -> job.status() == JobStatus.COMPLETED)
+                .orElse(true));
+        // Deferred: together, each alone, and the referenced one once more.
+        assertThat(called).hasValue(calls);
+        member.engine().cleanUp();
+        assertThat(count("forge_jobs")).isOne();
+        assertThat(count("forge_undeletable_rows")).isOne();
     }
 }

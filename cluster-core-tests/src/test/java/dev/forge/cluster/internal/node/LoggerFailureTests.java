@@ -166,6 +166,6 @@ class LoggerFailureTests {
         assertThat(member.ended(flaky).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(member.ended(flaky).attempts()).isEqualTo(3);
         assertThat(member.ended(failing).attempts()).isEqualTo(3);
-        assertThat(loggers.thrown).contains("AttemptResults");
+        assertThat(loggers.thrown).contains("EndDecisions");
     }
 }

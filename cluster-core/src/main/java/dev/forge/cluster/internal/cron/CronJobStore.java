@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.cron;
 import static dev.forge.cluster.internal.cron.CronStore.instant;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.row.JobStore;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Instant;
@@ -94,14 +95,13 @@ final class CronJobStore {
 
     private Set<UUID> cancel(Collection<UUID> jobs, String condition, String reason) {
         return new HashSet<>(client.sql(schema.sql("""
-                UPDATE ~.forge_jobs
-                SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL,
-                    last_error = :reason || coalesce('; ' || last_error, '')
+                UPDATE ~.forge_jobs j
+                SET %s, last_error = :reason || coalesce('; ' || last_error, '')
                 WHERE id = ANY (ARRAY(
                     SELECT id FROM ~.forge_jobs WHERE id = ANY (:ids) AND status = 'pending' AND %s
                     ORDER BY id FOR UPDATE SKIP LOCKED))
                 RETURNING id
-                """.formatted(condition)))
+                """.formatted(JobStore.CANCELLED, condition)))
                 .param("reason", reason)
                 .param("ids", jobs.toArray(UUID[]::new))
                 .query(UUID.class)

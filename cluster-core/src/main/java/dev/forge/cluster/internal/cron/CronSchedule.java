@@ -170,7 +170,9 @@ public sealed interface CronSchedule {
         }
     }
 
-    /** Slots at local times. */
+    /**
+     * Slots at local times. Spring would shift a {@code ZonedDateTime} out of a gap, and fire twice when a clock change repeats a time.
+     */
     record Local(CronExpression expression, ZoneRules rules) implements CronSchedule {
 
         /** A leap day on a given weekday may be 40 years away. */

@@ -21,6 +21,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.springframework.jdbc.core.ConnectionCallback;
 import org.springframework.jdbc.core.JdbcTemplate;
+import org.springframework.jdbc.datasource.ConnectionHolder;
 import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
@@ -41,6 +42,8 @@ public final class CallerTransaction {
 
     /** Methods of Spring: those that begin a transaction, and the one that tells of its commit. */
     private static final Set<String> BEGIN_OR_AFTER_COMMIT = Set.of("invokeWithinTransaction", "execute", AFTER_COMMIT);
+
+    private static final Set<String> END = Set.of("processCommit", "processRollback");
 
     private final OwnTransactions transactions;
     private final TransactionOperations separate;
@@ -79,7 +82,23 @@ public final class CallerTransaction {
 
     /** Returns whether a transaction is bound that has ended: statements would not be committed. */
     public boolean hasEnded() {
-        return transactions.isActive() && isCompleted();
+        return transactions.isActive() && isCompleted() && !isSilent();
+    }
+
+    /**
+     * Returns whether a transaction is open whose manager never tells of its end (SYNCHRONIZATION_NEVER), so that nothing can be done
+     * after its commit. Spring looks the same while it tells of the completion of another one; only the stack shows it.
+     */
+    private boolean isSilent() {
+        return transactions.isActive() && !TransactionSynchronizationManager.isSynchronizationActive() && !isEnding();
+    }
+
+    /** Returns whether Spring ends a transaction, and calls this thread's code meanwhile. */
+    private static boolean isEnding() {
+        return StackWalker.getInstance()
+                .walk(frames -> frames.anyMatch(
+                        frame -> frame.getClassName().startsWith("org.springframework.transaction.support.")
+                                && END.contains(frame.getMethodName())));
     }
 
     // Statements --------------------------------------------------------------------------------------------
@@ -155,11 +174,19 @@ public final class CallerTransaction {
 
     /**
      * Rejects a change in a read-only transaction, which the database would reject with an error that names no method and ends the
-     * transaction. Rejects or reports one in a transaction of another data source, as the settings say.
+     * transaction. Rejects one in a transaction that it could not join, because its manager does not tell of the commit. Rejects or
+     * reports one in a transaction of another data source, as the settings say.
      *
      * @param call the method of the API, for the message
      */
     public void requireWritable(String call) {
+        if (isSilent()) {
+            throw new ForeignTransactionException(
+                    ("%s: the call cannot join the open transaction, because its transaction manager has"
+                                    + " transactionSynchronization=SYNCHRONIZATION_NEVER. Use a transaction manager with the default,"
+                                    + " SYNCHRONIZATION_ALWAYS, or call this without a transaction. Nothing was written.")
+                            .formatted(call));
+        }
         if (isActive()) {
             if (transactions.isReadOnly()) {
                 throw new ReadOnlyTransactionException(
@@ -174,12 +201,7 @@ public final class CallerTransaction {
 
     /** Rejects or reports a call in a transaction of another data source, as the settings say. */
     public void reportForeign(String call) {
-        if (foreign == ForeignTransactions.ALLOW
-                || !TransactionSynchronizationManager.isActualTransactionActive()
-                // Spring tells of the completion of that transaction.
-                || !TransactionSynchronizationManager.isSynchronizationActive()
-                || transactions.isActive()
-                || isCalledAfterCommit()) {
+        if (foreign == ForeignTransactions.ALLOW || transactions.isActive() || !isForeignActive()) {
             return;
         }
         if (foreign == ForeignTransactions.REFUSE) {
@@ -200,6 +222,16 @@ public final class CallerTransaction {
                     site,
                     name());
         }
+    }
+
+    private static boolean isForeignActive() {
+        if (TransactionSynchronizationManager.isSynchronizationActive()) {
+            return TransactionSynchronizationManager.isActualTransactionActive() && !isCalledAfterCommit();
+        }
+        // Spring tells of the completion of that transaction, or its manager never tells of anything.
+        return TransactionSynchronizationManager.getResourceMap().values().stream()
+                        .anyMatch(ConnectionHolder.class::isInstance)
+                && !isEnding();
     }
 
     /** Returns whether Spring tells of the commit of the transaction that still counts as active. Only the stack shows it. */

@@ -80,7 +80,8 @@ final class LentConnection {
                                 yield invoke(statement, method, arguments);
                             }
                             Object result = pooler == Pooler.TRANSACTION
-                                    ? readCommitted(physical.connection(), () -> invoke(statement, method, arguments))
+                                    ? ReadCommittedStatements.execute(
+                                            physical.connection(), () -> invoke(statement, method, arguments))
                                     : invoke(statement, method, arguments);
                             DatabaseAnswers.received();
                             yield result;
@@ -94,39 +95,7 @@ final class LentConnection {
                 });
     }
 
-    private interface Execution {
-        @Nullable
-        Object run() throws Throwable;
-    }
-
-    /**
-     * Executes a statement in a READ COMMITTED transaction. Another client of the pooler may have changed the default of the
-     * session: drivers set the level on the session, and the pooler lends it to the next client.
-     */
-    private static @Nullable Object readCommitted(Connection connection, Execution execution) throws Throwable {
-        if (!connection.getAutoCommit()) {
-            return execution.run();
-        }
-        connection.setAutoCommit(false);
-        try {
-            try (Statement first = connection.createStatement()) {
-                first.execute(OwnTransactions.READ_COMMITTED);
-            }
-            Object result = execution.run();
-            connection.commit();
-            connection.setAutoCommit(true);
-            return result;
-        } catch (Throwable e) {
-            if (!connection.isClosed()) {
-                // Otherwise the next line would commit.
-                connection.rollback();
-                connection.setAutoCommit(true);
-            }
-            throw e;
-        }
-    }
-
-    private static @Nullable Object invoke(Object target, Method method, Object[] arguments) throws Throwable {
+    static @Nullable Object invoke(Object target, Method method, Object[] arguments) throws Throwable {
         try {
             return method.invoke(target, arguments);
         } catch (InvocationTargetException e) {

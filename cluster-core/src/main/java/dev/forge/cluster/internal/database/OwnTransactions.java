@@ -9,6 +9,8 @@ import java.sql.Statement;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
+import org.springframework.jdbc.UncategorizedSQLException;
 import org.springframework.jdbc.datasource.ConnectionHolder;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
@@ -113,6 +115,15 @@ public final class OwnTransactions extends JdbcTransactionManager {
                 statement.execute(READ_COMMITTED);
             }
         }
+    }
+
+    /** Failures at the commit, of deferred constraints for example, look like those of the statement before. */
+    @Override
+    protected RuntimeException translateException(String task, SQLException failure) {
+        RuntimeException translated = super.translateException(task, failure);
+        return translated instanceof DataAccessException
+                ? translated
+                : new UncategorizedSQLException(task, null, failure);
     }
 
     @Override

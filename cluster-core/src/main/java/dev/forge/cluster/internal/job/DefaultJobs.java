@@ -529,7 +529,7 @@ public final class DefaultJobs implements InspectableJobs {
     public boolean resume(String name) {
         Arguments.required("Jobs.resume", "name", name);
         node.requireMayMutate();
-        NewJobFactory.requireStorable("job name", name);
+        NewJobFactory.requireListable("job name", name);
         boolean resumed = audited.record(new Operation("name.resume", name), () -> nameStore.resume(name));
         engine.announce(JobPriority.NORMAL);
         return resumed;
@@ -564,7 +564,7 @@ public final class DefaultJobs implements InspectableJobs {
     public boolean resetLimits(String name) {
         Arguments.required("Jobs.resetLimits", "name", name);
         node.requireMayMutate();
-        NewJobFactory.requireStorable("job name", name);
+        NewJobFactory.requireListable("job name", name);
         String handler = handlerName(name);
         boolean reset = audited.record(new Operation("limit.reset", handler), () -> limits.reset(handler));
         announceLimits();
@@ -595,7 +595,7 @@ public final class DefaultJobs implements InspectableJobs {
 
     private void requireLimitable(String call, String name) {
         node.requireMayMutate();
-        NewJobFactory.requireStorable("job name", name);
+        NewJobFactory.requireListable("job name", name);
         handlers.requireComplete(call);
         names.requireRegistered(name);
     }

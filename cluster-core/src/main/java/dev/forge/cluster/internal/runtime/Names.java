@@ -12,6 +12,9 @@ import java.util.List;
  */
 public final class Names {
 
+    /** The name, or capability, under which reports and metrics sum up those that they do not list. */
+    public static final String OTHERS = "(other)";
+
     /** Two names of this length still fit into an index entry. */
     private static final int LONGEST = 500;
 
@@ -31,6 +34,29 @@ public final class Names {
                     .formatted(what, text.length(), LONGEST));
         }
         requirePrintable(what, text);
+    }
+
+    /**
+     * Rejects a job name or capability like {@link #require}, and the one under which reports sum up further ones.
+     *
+     * @throws IllegalArgumentException if it is rejected, with the reason
+     */
+    public static void requireListable(String what, String text) {
+        require(what, text);
+        if (text.equals(OTHERS)) {
+            throw new IllegalArgumentException(
+                    "%s '%s' is reserved: reports and metrics sum up further ones under it".formatted(what, text));
+        }
+    }
+
+    /** Returns whether {@link #requirePrintable} accepts a text. */
+    public static boolean isPrintable(String text) {
+        try {
+            requirePrintable("text", text);
+            return true;
+        } catch (IllegalArgumentException e) {
+            return false;
+        }
     }
 
     /**

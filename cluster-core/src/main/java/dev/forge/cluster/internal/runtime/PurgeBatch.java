@@ -32,8 +32,8 @@ public final class PurgeBatch {
     private static final Duration FAST = Duration.ofMillis(100);
     private static final Duration SLOW = Duration.ofMillis(500);
 
-    /** How many statements of a pass may fail because of one row; the next pass continues. */
-    private static final int MOST_FAILURES = 500;
+    /** How long a pass searches for rows that cannot be deleted; the next pass continues. */
+    private static final Duration LONGEST_SEARCH = Duration.ofSeconds(20);
 
     /** How many rows are tried at least: the success of others shows that a row is to blame. */
     private static final int FEW = 20;
@@ -81,20 +81,26 @@ public final class PurgeBatch {
 
     /** Deletes all rows that can be deleted, in as many statements as necessary, and sets the others aside. */
     public void deleteAll(Rows rows, SetAside setAside) {
-        int[] failuresLeft = {MOST_FAILURES};
-        deleteAll(rows.delete, (limit, failure) -> isolate(rows, setAside, failuresLeft, limit, failure));
+        long[] left = {LONGEST_SEARCH.toNanos()};
+        deleteAll(rows.delete, (limit, failure) -> {
+            long began = nanos.getAsLong();
+            int found = isolate(rows, setAside, began + left[0], limit, failure);
+            left[0] -= nanos.getAsLong() - began;
+            return found;
+        });
         setAside.store.forget(setAside.table, setAside.remaining);
     }
 
-    private int isolate(Rows rows, SetAside setAside, int[] failuresLeft, int limit, DataAccessException failure) {
+    /** @param until when the search ends, by the monotonic clock */
+    private int isolate(Rows rows, SetAside setAside, long until, int limit, DataAccessException failure) {
         var culprits = new LinkedHashMap<UUID, DataAccessException>();
         int[] deleted = {0};
         DataAccessException end = null;
         try {
             new Bisect<UUID>(
                             some -> deleted[0] += rows.deleteAmong.applyAsInt(some),
-                            e -> isOfRow(e, limit) && failuresLeft[0]-- > 0,
-                            MOST_FAILURES,
+                            e -> isOfRow(e, limit) && until - nanos.getAsLong() > 0,
+                            Integer.MAX_VALUE,
                             culprits::put)
                     .run(rows.next.apply(isSlow(failure, limit) ? limit : Math.max(limit, FEW)));
         } catch (DataAccessException e) {
@@ -110,14 +116,14 @@ public final class PurgeBatch {
         if (deleted[0] == 0 && culprits.isEmpty()) {
             throw failure;
         }
-        if (end != null && failuresLeft[0] > 0) {
+        if (end != null && until - nanos.getAsLong() > 0) {
             if (limit == 1) {
                 throw end;
             }
             size = Math.max(1, limit / 4);
             return limit;
         }
-        // With too many failures, the next pass continues.
+        // Out of time, the next pass continues.
         return end == null ? limit : 0;
     }
 

@@ -58,6 +58,7 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
     public void register() {
         AnnotatedMethods.warnOfHidden(beans);
         AnnotatedMethods.find(beans, ClusterJob.class).forEach(found -> handlers.add(handler(found)));
+        handlers.warnOfSharedPayloads();
     }
 
     private JobHandler handler(AnnotatedMethods.Found<ClusterJob> found) {

@@ -109,11 +109,11 @@ final class DemandGauges {
                 .toList();
         bounded.addAll(others.subList(0, Math.min(MOST_OTHERS, others.size())));
         if (others.size() > MOST_OTHERS) {
-            var rest = new Total(BoundedTag.OTHER, 0, others.subList(MOST_OTHERS, others.size()));
+            var rest = new Total(JobDemand.OTHER, 0, others.subList(MOST_OTHERS, others.size()));
             bounded.add(new Entry(
-                    BoundedTag.OTHER,
-                    BoundedTag.OTHER,
-                    BoundedTag.OTHER,
+                    JobDemand.OTHER,
+                    JobDemand.OTHER,
+                    JobDemand.OTHER,
                     rest.due(),
                     rest.oldestDueAge(),
                     rest.startable(),

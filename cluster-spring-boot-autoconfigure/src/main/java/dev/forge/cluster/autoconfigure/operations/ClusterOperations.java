@@ -69,7 +69,7 @@ public final class ClusterOperations {
             return request.notFound();
         }
         request.requireOnly(known);
-        return resource.ownPermits().orElse(reads).read(() -> resource.read(request));
+        return resource.boundsReaders() ? resource.read(request) : reads.read(() -> resource.read(request));
     }
 
     /**

@@ -10,7 +10,6 @@ import dev.forge.cluster.job.JobDemand.Total;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.TreeMap;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
@@ -31,8 +30,9 @@ final class DemandResource implements Resource {
     private final Supplier<JobDemand> source;
     private final Duration drainTarget;
     private final LongSupplier nanos;
-    private @Nullable DemandDescriptor latest;
-    private long readAt;
+    private volatile @Nullable Latest latest;
+
+    private record Latest(DemandDescriptor descriptor, long readAt) {}
 
     DemandResource(Supplier<JobDemand> source, Duration drainTarget, LongSupplier nanos) {
         this.source = source;
@@ -51,23 +51,29 @@ final class DemandResource implements Resource {
     }
 
     @Override
-    public Optional<ReadPermits> ownPermits() {
-        return Optional.of(permits);
+    public boolean boundsReaders() {
+        return true;
     }
 
+    /** Returns the demand as it was at most five seconds ago. Only those wait who find it older. */
     @Override
     public OperationResult read(OperationRequest request) {
-        return request.result(read());
+        DemandDescriptor known = latest();
+        return known != null ? request.result(known) : permits.read(() -> request.result(read()));
     }
 
-    /** Returns the demand as it was at most five seconds ago. */
-    synchronized DemandDescriptor read() {
-        DemandDescriptor known = latest;
-        long now = nanos.getAsLong();
-        if (known == null || now - readAt > LIFETIME.toNanos()) {
+    private @Nullable DemandDescriptor latest() {
+        Latest known = latest;
+        return known == null || nanos.getAsLong() - known.readAt > LIFETIME.toNanos() ? null : known.descriptor;
+    }
+
+    /** Returns the demand as it was at most five seconds ago, for one caller at a time. */
+    DemandDescriptor read() {
+        DemandDescriptor known = latest();
+        if (known == null) {
+            long now = nanos.getAsLong();
             known = descriptor(source.get());
-            latest = known;
-            readAt = now;
+            latest = new Latest(known, now);
         }
         return known;
     }

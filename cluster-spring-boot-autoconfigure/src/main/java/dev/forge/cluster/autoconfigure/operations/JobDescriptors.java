@@ -14,10 +14,15 @@ import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobInfo;
 import java.time.Duration;
+import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /** Makes descriptors of jobs, with sanitized values. */
@@ -102,8 +107,18 @@ final class JobDescriptors {
             @Nullable Object uniqueKey,
             @Nullable Object group,
             Sanitized shown) {
-        String text = masked(masked(explanation.text(), job.uniqueKey(), uniqueKey), job.group(), group);
-        return masked(text, explanation.signal(), shown.value("awaits", explanation.signal()));
+        var shownOf = new HashMap<String, @Nullable Object>();
+        note(shownOf, job.uniqueKey(), uniqueKey);
+        note(shownOf, job.group(), group);
+        note(shownOf, explanation.signal(), shown.value("awaits", explanation.signal()));
+        return masked(explanation.text(), shownOf);
+    }
+
+    /** A value that has two roles is shown only if it is shown in both. */
+    private static void note(Map<String, @Nullable Object> shownOf, @Nullable String named, @Nullable Object shown) {
+        if (named != null && !(named.equals(shown) && shownOf.containsKey(named))) {
+            shownOf.put(named, shown);
+        }
     }
 
     private static <T> @Nullable List<T> orAbsent(List<T> list) {
@@ -129,8 +144,18 @@ final class JobDescriptors {
                 shown.value("error", attempt.error()));
     }
 
-    /** Replaces a value that an explanation names by what is shown of it. */
-    private static String masked(String text, @Nullable String named, @Nullable Object shown) {
-        return named == null ? text : text.replace("'" + named + "'", "'" + shown + "'");
+    /** Replaces values that an explanation names by what is shown of them. In one pass: what is shown is not replaced again. */
+    static String masked(String text, Map<String, @Nullable Object> shownOf) {
+        if (shownOf.isEmpty()) {
+            return text;
+        }
+        // The longest first: a value may contain another one and a quote.
+        String named = shownOf.keySet().stream()
+                .sorted(Comparator.comparing(String::length).reversed())
+                .map(Pattern::quote)
+                .collect(Collectors.joining("|", "'(", ")'"));
+        return Pattern.compile(named)
+                .matcher(text)
+                .replaceAll(found -> Matcher.quoteReplacement("'" + shownOf.get(found.group(1)) + "'"));
     }
 }

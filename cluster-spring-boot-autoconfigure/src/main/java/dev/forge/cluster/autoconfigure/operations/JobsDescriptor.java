@@ -37,7 +37,7 @@ public record JobsDescriptor(
      * @param capability the capability a worker needs to run it; absent if any worker may
      * @param createdAt when it was enqueued
      * @param scheduledAt when it is, or was, due; absent while it waits for something that has no time, such as a signal
-     * @param startedAt when its last attempt began
+     * @param startedAt when its last attempt began; absent if it was cancelled after the end of that attempt
      * @param finishedAt when it reached a final status
      * @param attempts the number of attempts begun
      * @param maxAttempts the number of attempts allowed; absent until a node has claimed it
@@ -86,7 +86,7 @@ public record JobsDescriptor(
      * @param capability the capability a worker needs to run it; absent if any worker may
      * @param createdAt when it was enqueued
      * @param scheduledAt when it is, or was, due; absent while it waits for something that has no time, such as a signal
-     * @param startedAt when its last attempt began
+     * @param startedAt when its last attempt began; absent if it was cancelled after the end of that attempt
      * @param finishedAt when it reached a final status
      * @param attempts the number of attempts begun
      * @param maxAttempts the number of attempts allowed; absent until a node has claimed it

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.operations;
 
-import java.util.Optional;
-
 /** A kind of things that operators see and change, such as jobs. {@link ClusterOperations} has checked the parameters of requests. */
 interface Resource {
 
@@ -13,9 +11,9 @@ interface Resource {
     /** Returns the requests that it understands. */
     ResourceParameters parameters();
 
-    /** Returns the permits of its readers, if these must not wait for readers of other resources. */
-    default Optional<ReadPermits> ownPermits() {
-        return Optional.empty();
+    /** Returns whether it bounds its readers itself, who must not wait for readers of other resources. */
+    default boolean boundsReaders() {
+        return false;
     }
 
     /** Reads the resource, or the entry that the path names. */

@@ -5,6 +5,7 @@ package dev.forge.cluster.autoconfigure.properties;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.notBlank;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
 
+import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.leader.LostLeadership;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
@@ -51,12 +52,15 @@ public record NodeProperties(
                 "",
                 "must contain a role; for a node that only watches, set forge.cluster.node.mode=observer");
         require(
-                capabilities.stream()
-                        .noneMatch(capability ->
-                                capability.isBlank() || capability.chars().anyMatch(Character::isISOControl)),
+                capabilities.stream().noneMatch(capability -> capability.isBlank() || !Names.isPrintable(capability)),
                 "node.capabilities",
                 capabilities,
                 "must not contain blank entries or control characters");
+        require(
+                !capabilities.contains(Names.OTHERS),
+                "node.capabilities",
+                capabilities,
+                "must not contain (other), under which reports sum up further capabilities");
         require(
                 capabilities.stream().noneMatch(capability -> capability.startsWith("@")),
                 "node.capabilities",

@@ -22,6 +22,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.springframework.aop.support.AopUtils;
+import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Lazy;
@@ -87,6 +88,52 @@ class HandlerDiscoveryTests extends AbstractHandlerTests {
     })
     void method_name_becomes_a_kebab_case_job_name(String method, String name) {
         assertThat(AttributeReader.kebab(method)).isEqualTo(name);
+    }
+
+    record Shared(int number) {}
+
+    @JobName("first")
+    record SharedByName(int number) {}
+
+    static class Sharing {
+        @ClusterJob
+        void first(Shared shared) {}
+
+        @ClusterJob
+        void second(Shared shared) {}
+
+        @ClusterJob
+        void third(SharedByName shared) {}
+
+        @ClusterJob
+        void fourth(SharedByName shared) {}
+
+        @ClusterJob
+        void fifth(String text) {}
+
+        @ClusterJob
+        void sixth(String text) {}
+    }
+
+    @Test
+    void handlers_between_which_enqueue_cannot_choose_are_named_at_the_start(CapturedOutput output) {
+        runner().withBean(Sharing.class).run(context -> {
+            assertThat(output)
+                    .contains(
+                            "Several jobs take a " + Shared.class.getName() + ": first (",
+                            Sharing.class.getName() + ".first",
+                            ", second (",
+                            "call enqueueNamed, put @JobName on the type");
+            assertThat(output.getAll().lines().filter(line -> line.contains("Several jobs take")))
+                    .as("types that name their job, and those of the JDK")
+                    .hasSize(1);
+            Jobs jobs = context.getBean(Jobs.class);
+            assertThatExceptionOfType(JobRejectedException.class)
+                    .isThrownBy(() -> jobs.enqueue(new Shared(1)))
+                    .withMessageContaining("first")
+                    .withMessageContaining("second");
+            assertThat(jobs.enqueueNamed("second", new Shared(1))).isNotNull();
+        });
     }
 
     static class Rival {

@@ -52,7 +52,7 @@ class DemandGaugesTests {
                         .value())
                 .isEqualTo(7);
         assertThat(registry.get("forge.cluster.jobs.due")
-                        .tags("job", "other", "executor", "other", "capability", "other")
+                        .tags("job", "(other)", "executor", "(other)", "capability", "(other)")
                         .gauge()
                         .value())
                 .isEqualTo(3_000 - 99);

@@ -3,7 +3,10 @@
 package dev.forge.cluster.autoconfigure.operations;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.mockito.Mockito.mock;
 
+import dev.forge.cluster.audit.AuditSource;
+import dev.forge.cluster.audit.AuditTrail;
 import dev.forge.cluster.autoconfigure.operations.DemandDescriptor.JobNameDescriptor;
 import dev.forge.cluster.autoconfigure.operations.DemandDescriptor.TotalDescriptor;
 import dev.forge.cluster.job.JobCount;
@@ -12,6 +15,9 @@ import dev.forge.cluster.job.JobDemand.Entry;
 import dev.forge.cluster.job.JobDemand.Total;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
@@ -56,6 +62,54 @@ class DemandResourceTests {
                         .total()
                         .drainSeconds())
                 .isNull();
+    }
+
+    @Test
+    void recent_response_waits_for_no_other_reader() throws Exception {
+        var clock = new AtomicLong();
+        var reading = new CountDownLatch(1);
+        var go = new CountDownLatch(1);
+        var reads = new AtomicInteger();
+        var resource = new DemandResource(
+                () -> {
+                    if (reads.incrementAndGet() == 2) {
+                        reading.countDown();
+                        await(go);
+                    }
+                    return new JobDemand(List.of(), List.of(), List.of());
+                },
+                Duration.ofMinutes(1),
+                clock::get);
+        var operations = new ClusterOperations(
+                () -> {
+                    throw new IllegalStateException("no overview");
+                },
+                mock(AuditTrail.class),
+                List.of(resource));
+        Caller caller = new Caller(true, "scaler", null, AuditSource.ENDPOINT);
+        operations.read(caller, List.of("demand"), Map.of());
+        clock.set(Duration.ofSeconds(6).toNanos());
+        var late = new Thread(() -> operations.read(caller, List.of("demand"), Map.of()));
+        late.start();
+        try {
+            await(reading);
+            // A reader that looked at the clock a little earlier.
+            clock.set(Duration.ofSeconds(5).toNanos());
+            assertThat(operations.read(caller, List.of("demand"), Map.of()))
+                    .isNotInstanceOf(OperationResult.Busy.class);
+        } finally {
+            go.countDown();
+            late.join();
+        }
+        assertThat(reads).hasValue(2);
+    }
+
+    private static void await(CountDownLatch latch) {
+        try {
+            assertThat(latch.await(1, TimeUnit.MINUTES)).isTrue();
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     @Test

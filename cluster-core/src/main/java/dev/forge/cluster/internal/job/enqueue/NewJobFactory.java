@@ -21,6 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
+import java.util.function.BiConsumer;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -115,7 +116,7 @@ public final class NewJobFactory {
         JobHandler handler = handlers.named(name);
         if (handler == null) {
             // @JobName may name a job whose handler is on other nodes.
-            requireStorable("job name", name);
+            requireListable("job name", name);
         }
         return handler;
     }
@@ -130,7 +131,7 @@ public final class NewJobFactory {
             throw new JobRejectedException("Job '%s': max attempts %d must be at least 1".formatted(name, maxAttempts));
         }
         if (capability != null) {
-            requireStorable("capability", capability);
+            requireListable("capability", capability);
             if (capability.startsWith("@")) {
                 throw new JobRejectedException(
                         "capability '%s': capabilities that begin with @ are reserved for the cluster"
@@ -317,11 +318,24 @@ public final class NewJobFactory {
     /**
      * Rejects a text that the database cannot store.
      *
-     * @throws JobRejectedException if the table cannot store that text as a name or key
+     * @throws JobRejectedException if the table cannot store that text as a key or group
      */
     public static void requireStorable(String what, String text) {
+        require(Names::require, what, text);
+    }
+
+    /**
+     * Rejects a text that the database cannot store as a name.
+     *
+     * @throws JobRejectedException if the table cannot store that text as a job name or capability
+     */
+    public static void requireListable(String what, String text) {
+        require(Names::requireListable, what, text);
+    }
+
+    private static void require(BiConsumer<String, String> check, String what, String text) {
         try {
-            Names.require(what, text);
+            check.accept(what, text);
         } catch (IllegalArgumentException e) {
             throw new JobRejectedException(String.valueOf(e.getMessage()), e);
         }

@@ -4,7 +4,9 @@ package dev.forge.cluster.internal.job.handler;
 
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.job.JobName;
 import dev.forge.cluster.job.JobRejectedException;
 import java.lang.reflect.Type;
 import java.util.ArrayList;
@@ -22,11 +24,14 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
 import org.springframework.core.ResolvableType;
 import org.springframework.util.ClassUtils;
 
 /** The handlers of this node, by name and by payload type. Complete before the node starts. */
 public final class JobHandlers {
+
+    private static final Logger log = GuardedLogger.of(JobHandlers.class);
 
     private final Map<String, JobHandler> byName = new TreeMap<>();
     private final Map<Class<?>, List<JobHandler>> byPayload = new HashMap<>();
@@ -102,7 +107,7 @@ public final class JobHandlers {
 
     private static void requireName(String name, JobHandler handler) {
         try {
-            Names.require("job name", name);
+            Names.requireListable("job name", name);
         } catch (IllegalArgumentException e) {
             throw new ClusterStartupException(
                     "%s: %s".formatted(handler.target().description(), e.getMessage()),
@@ -242,6 +247,34 @@ public final class JobHandlers {
     private static String typeName(JobHandler handler) {
         Type type = handler.target().payloadType();
         return type == null ? "nothing" : type.getTypeName();
+    }
+
+    /**
+     * Warns about handlers between which {@link #taking} cannot choose. Types of the JDK say nothing about the job: their jobs are
+     * enqueued by name.
+     */
+    public void warnOfSharedPayloads() {
+        byPayload.forEach((type, handlers) -> {
+            if (!type.getName().startsWith("java.") && !type.isAnnotationPresent(JobName.class)) {
+                handlers.stream()
+                        .collect(Collectors.groupingBy(JobHandlers::typeName, TreeMap::new, Collectors.toList()))
+                        .forEach(JobHandlers::warnOfShared);
+            }
+        });
+    }
+
+    private static void warnOfShared(String payload, List<JobHandler> handlers) {
+        if (handlers.size() > 1) {
+            log.warn(
+                    "Several jobs take a {}: {}. Calls of enqueue with such a payload are rejected: call enqueueNamed, put @JobName on"
+                            + " the type, or give each handler a type of its own.",
+                    payload,
+                    handlers.stream()
+                            .map(handler -> "%s (%s)"
+                                    .formatted(handler.name(), handler.target().description()))
+                            .sorted()
+                            .collect(Collectors.joining(", ")));
+        }
     }
 
     /** Returns the payload types of all handlers. */

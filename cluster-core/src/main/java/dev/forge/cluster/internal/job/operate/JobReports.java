@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.job.row.JobNameStore;
 import dev.forge.cluster.internal.job.row.JobRows;
 import dev.forge.cluster.internal.job.row.Queue;
 import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.Timestamps;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobInfo;
@@ -40,7 +41,7 @@ public final class JobReports {
     private static final int MOST_NAMES = 1_000;
 
     /** The name under which {@link #unfinished} counts jobs together if there are too many names. */
-    public static final String OTHER_NAMES = "(other)";
+    public static final String OTHER_NAMES = Names.OTHERS;
 
     /** One array of texts for each entry; tolerates a column that was edited by hand. */
     static final String HISTORY = """

@@ -6,18 +6,25 @@ import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.PreparedStatement;
+import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Types;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
 import javax.sql.DataSource;
+import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.JdbcTemplate;
+import org.springframework.jdbc.core.PreparedStatementCallback;
+import org.springframework.jdbc.core.StatementCallback;
 
 /** Ends claims with the last statement of their handlers' own transactions. Uses the data source of the application. */
 public final class HandlerTransactionStore {
+
+    private static final Logger log = GuardedLogger.of(HandlerTransactionStore.class);
 
     /** How long the last statement waits for a row that another transaction has locked. */
     private static final Duration LOCK_TIMEOUT = Duration.ofSeconds(5);
@@ -37,7 +44,10 @@ public final class HandlerTransactionStore {
             WHERE %s
             """.formatted(HELD);
 
-    private static final String DELETE = "DELETE FROM ~.forge_jobs j WHERE " + HELD;
+    // Sent together with the statement after it, so that it costs no round trip. The commit releases it.
+    private static final String SAVEPOINT = "SAVEPOINT forge_end";
+
+    private static final String DELETE = SAVEPOINT + "; DELETE FROM ~.forge_jobs j WHERE " + HELD;
 
     // Statements that the application runs after the last one of the transaction have the lock_timeout that they had
     // before.
@@ -48,6 +58,8 @@ public final class HandlerTransactionStore {
                        THEN '' ELSE set_config('lock_timeout', '%1$dms', true) END
             WHERE %2$s
             """.formatted(LOCK_TIMEOUT.toMillis(), WITH_IDLE_TIMEOUT);
+
+    private static final String SETTINGS_AND_SAVEPOINT = SETTINGS_OF_MANY + ";" + SAVEPOINT;
 
     private final Schema schema;
     private final JdbcTemplate jdbc;
@@ -76,6 +88,8 @@ public final class HandlerTransactionStore {
     /**
      * Ends a claim with the last statement of the current transaction; returns false if this node no longer holds it. Only the
      * statement that changes the row decides: if the row has ended otherwise, even by this node, the transaction must not commit.
+     * A row that the server refuses to delete, because a foreign key of the application references it for example, is left to the
+     * clean-up.
      *
      * @throws DataAccessException a {@linkplain StatementFailure#isLocked lock timeout} or {@linkplain StatementFailure#isTimeout
      *     timeout} if another transaction has locked the row for too long
@@ -83,7 +97,7 @@ public final class HandlerTransactionStore {
     public boolean finish(UUID node, Finish finish) {
         ClaimKey key = finish.key();
         if (finish.isDeletion()) {
-            return jdbc.update(schema.sql(DELETE), statement -> bindHeld(statement, 1, key, node)) == 1;
+            return delete(node, finish);
         }
         if (finish.isPlainCompletion()) {
             return jdbc.update(schema.sql(COMPLETE), statement -> {
@@ -95,6 +109,31 @@ public final class HandlerTransactionStore {
         }
         // A trigger of this statement may wait for another row.
         return finishAll(node, List.of(finish));
+    }
+
+    private boolean delete(UUID node, Finish finish) {
+        try {
+            return Integer.valueOf(1).equals(jdbc.execute(schema.sql(DELETE), (PreparedStatementCallback<Integer>)
+                    statement -> {
+                        bindHeld(statement, 1, finish.key(), node);
+                        statement.execute();
+                        // The first result is the savepoint's.
+                        statement.getMoreResults();
+                        return statement.getUpdateCount();
+                    }));
+        } catch (DataAccessException e) {
+            rollBackRefusedDeletion(e);
+            return finishAll(node, List.of(finish.leftToCleanUp()));
+        }
+    }
+
+    /** Undoes the deletion of a row that must stay; throws any other failure. */
+    private void rollBackRefusedDeletion(DataAccessException failure) {
+        if (!StatementFailure.isRejection(failure)) {
+            throw failure;
+        }
+        log.debug("A job's row cannot be deleted; it is left to the clean-up", failure);
+        jdbc.execute("ROLLBACK TO " + SAVEPOINT);
     }
 
     /** Binds the parameters of {@link #HELD}, and limits the wait for the row. */
@@ -110,9 +149,26 @@ public final class HandlerTransactionStore {
 
     /** Ends claims with the last statements of their common transaction; see {@link #finish}. */
     public boolean finishAll(UUID node, List<Finish> all) {
-        String lockTimeout =
-                jdbc.query(SETTINGS_OF_MANY, (row, n) -> row.getString(1)).get(0);
-        if (!finishes.finishInTransaction(node, all)) {
+        boolean deletes = all.stream().anyMatch(Finish::isDeletion);
+        String lockTimeout = jdbc.execute((StatementCallback<String>) statement -> {
+            statement.execute(deletes ? SETTINGS_AND_SAVEPOINT : SETTINGS_OF_MANY);
+            try (ResultSet row = statement.getResultSet()) {
+                row.next();
+                return row.getString(1);
+            }
+        });
+        boolean held;
+        try {
+            held = finishes.finishInTransaction(node, all);
+        } catch (DataAccessException e) {
+            if (!deletes) {
+                throw e;
+            }
+            rollBackRefusedDeletion(e);
+            held = finishes.finishInTransaction(
+                    node, all.stream().map(Finish::leftToCleanUp).toList());
+        }
+        if (!held) {
             return false;
         }
         jdbc.queryForObject("SELECT set_config('lock_timeout', ?, true)", String.class, lockTimeout);

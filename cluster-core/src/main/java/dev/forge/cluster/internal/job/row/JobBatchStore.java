@@ -299,16 +299,15 @@ public final class JobBatchStore {
     /** Cancels jobs of those of these batches that were cancelled, up to the limit; returns the jobs. Skips locked rows. */
     public List<CancelledJob> cancelJobs(Collection<UUID> ids, int limit) {
         return client.sql(schema.sql("""
-                UPDATE ~.forge_jobs
-                SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL,
-                    last_error = 'its batch was cancelled'
+                UPDATE ~.forge_jobs j
+                SET %4$s, last_error = 'its batch was cancelled'
                 WHERE id = ANY (ARRAY(
                     SELECT m.id FROM ~.forge_job_batches b
                     CROSS JOIN LATERAL (SELECT j.id %1$s AND j.status IN %2$s %3$s LIMIT :limit FOR UPDATE SKIP LOCKED) AS m
                     WHERE b.id = ANY (:ids::uuid[]) AND b.cancelled_at IS NOT NULL AND b.ended_at IS NULL
                     LIMIT :limit))
                 RETURNING id, worker_id IS NOT NULL
-                """.formatted(jobsIn(ACTIVE), JobRows.ACTIVE, inOrder())))
+                """.formatted(jobsIn(ACTIVE), JobRows.ACTIVE, inOrder(), JobStore.CANCELLED)))
                 .param("limit", limit)
                 .param("ids", ids.toArray(UUID[]::new))
                 .query((row, n) -> new CancelledJob(row.getObject(1, UUID.class), row.getBoolean(2)))

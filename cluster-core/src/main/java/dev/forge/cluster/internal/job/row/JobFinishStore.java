@@ -100,8 +100,11 @@ public final class JobFinishStore {
             return status == JobStatus.COMPLETED && retention != null && retention.isZero();
         }
 
-        /** Returns the same end of a job whose row is left to the clean-up. */
+        /** Returns the same end, but a row that would be deleted at once is left to the clean-up. */
         public Finish leftToCleanUp() {
+            if (!isDeletion()) {
+                return this;
+            }
             return new Finish(
                     key,
                     status,

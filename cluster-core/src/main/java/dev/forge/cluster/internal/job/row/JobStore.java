@@ -381,8 +381,10 @@ public final class JobStore {
     // Cancel, retry -----------------------------------------------------------------------------------------
 
     /** What changes in a job that is cancelled. */
-    static final String CANCELLED =
-            "status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL";
+    public static final String CANCELLED = """
+            status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL,
+            -- An attempt that has ended before did not take until now.
+            started_at = CASE WHEN j.worker_id IS NOT NULL THEN j.started_at END""";
 
     /** What changes in a job that is retried. */
     static final String RESTARTED = """

@@ -41,6 +41,13 @@ record Ending(
         return recorded == null ? this : new Ending(kind, failure, recorded, ranNanos, finish);
     }
 
+    /** Returns the ending of a job whose row is left to the clean-up. */
+    Ending leftToCleanUp() {
+        return finish == null || !finish.isDeletion()
+                ? this
+                : new Ending(kind, failure, error, ranNanos, finish.leftToCleanUp());
+    }
+
     /** Returns whether the job is due again, now or later. */
     boolean isReturning() {
         return switch (kind) {

@@ -257,6 +257,8 @@ final class HandlerCalls {
                 return isSingle() ? List.of(Ending.lost(null)) : failed(new IllegalStateException("claim lost"));
             } else if (result instanceof Result.RowLocked) {
                 return isSingle() ? List.of(locked()) : failed(new IllegalStateException("the row of a job is locked"));
+            } else if (result instanceof Result.DeletionRefused refused) {
+                return isSingle() ? List.of(pauses.conflicted(first, refused.failure())) : failed(refused.failure());
             } else if (result instanceof Result.InDoubt doubt) {
                 unconfirmed = !DatabaseFault.isAnswered(doubt.failure());
                 return isSingle() ? rolledBack(doubt.failure()) : suspects(doubt.failure());

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.run;
 
 import dev.forge.cluster.internal.database.BeginFailure;
+import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.database.DatabaseFault;
 import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.handler.JobHandler;
@@ -19,7 +20,9 @@ import dev.forge.cluster.job.PermanentJobFailure;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
@@ -39,6 +42,12 @@ final class HandlerTransaction {
     private final JobFinishStore finishes;
     private final JobSuccessorStore successors;
     private final HandlerIsolation isolation;
+
+    /**
+     * Names whose transactions did not commit after their jobs' rows had been deleted. The cause may be a deferred constraint of the
+     * application, so their rows are left to the clean-up from then on.
+     */
+    private final Set<String> leftToCleanUp = ConcurrentHashMap.newKeySet();
 
     HandlerTransaction(JobStores stores, HandlerIsolation isolation) {
         this.store = stores.handlerTransactions();
@@ -67,6 +76,9 @@ final class HandlerTransaction {
         /** It was rolled back: another transaction has locked the row of a job for too long. */
         record RowLocked() implements Result {}
 
+        /** It was rolled back, perhaps because the row of a job was deleted. The next one leaves the row to the clean-up. */
+        record DeletionRefused(Throwable failure) implements Result {}
+
         /** It may be committed: the response was lost, and the database cannot tell now. */
         record InDoubt(Throwable failure) implements Result {}
 
@@ -92,12 +104,15 @@ final class HandlerTransaction {
         boolean readCommitted;
         try {
             endings = call.run();
+            if (leftToCleanUp.contains(attempts.get(0).name())) {
+                endings = endings.stream().map(Ending::leftToCleanUp).toList();
+            }
             attempts.forEach(Attempt::ending);
             // Pending changes of an entity manager belong before the statement that ends the claim.
             status.flush();
             requireSameDatabase();
             readCommitted = isolation.isReadCommitted(handler, store::isolation);
-            Result problem = finish(attempts.get(0).node(), endings);
+            Result problem = finish(attempts.get(0), endings);
             if (problem != null) {
                 return rolledBack(transaction, status, problem);
             }
@@ -118,10 +133,11 @@ final class HandlerTransaction {
     }
 
     /** Ends the claims; returns what prevents that, or null. */
-    private @Nullable Result finish(UUID node, List<Ending> endings) {
+    private @Nullable Result finish(Attempt first, List<Ending> endings) {
         List<Finish> all = endings.stream()
                 .map(ending -> Objects.requireNonNull(ending.finish()))
                 .toList();
+        UUID node = first.node();
         try {
             boolean held = all.size() == 1 ? store.finish(node, all.get(0)) : store.finishAll(node, all);
             return held ? null : new Result.ClaimLost();
@@ -164,7 +180,9 @@ final class HandlerTransaction {
                 return new Result.InDoubt(e);
             }
             if (!committed) {
-                return new Result.Failed(e, answered);
+                return isRefusedDeletion(attempts.get(0), endings, e)
+                        ? new Result.DeletionRefused(e)
+                        : new Result.Failed(e, answered);
             }
             rows.warn(
                     log,
@@ -180,6 +198,20 @@ final class HandlerTransaction {
             attempts.forEach(this::freeSuccessorOf);
         }
         return new Result.Committed(endings);
+    }
+
+    /** Returns whether a commit may have failed because the row of a job is deleted. Without the deletion the failure counts. */
+    private boolean isRefusedDeletion(Attempt first, List<Ending> endings, Throwable failure) {
+        boolean refused = StatementFailure.isRejection(failure)
+                && endings.stream().map(Ending::finish).anyMatch(finish -> finish != null && finish.isDeletion());
+        if (refused && leftToCleanUp.add(first.name())) {
+            log.info(
+                    "Job {}: the database rejected a commit that deletes the row of the job. From now on this node leaves rows of"
+                            + " completed jobs of this name to the clean-up: {}",
+                    first.name(),
+                    ErrorText.brief(Causes.root(failure)));
+        }
+        return refused;
     }
 
     /** Returns whether the end of a job is committed; null if the database cannot tell now. */

@@ -67,7 +67,10 @@ final class ReturnPauses {
         return returned(attempt, pause, "Its transaction could not begin, the attempt is not counted: " + cause);
     }
 
-    /** Returns the ending of a job whose transaction the database rolled back because of another one. */
+    /**
+     * Returns the ending of a job whose transaction the database rolled back because of another one (a serialization failure, a
+     * deadlock), or because of a row that references the job.
+     */
     Ending conflicted(Attempt attempt, Throwable failure) {
         String cause = ErrorText.brief(Causes.root(failure));
         long pause = jittered(conflicts.next(attempt.id()));

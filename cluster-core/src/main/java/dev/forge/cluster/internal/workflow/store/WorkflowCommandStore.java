@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.row.JobStore;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -133,17 +134,18 @@ public final class WorkflowCommandStore {
         var held = new ArrayList<UUID>();
         client.sql(schema.sql("""
                 UPDATE ~.forge_jobs j
-                SET status = 'cancelled', finished_at = clock_timestamp(), lease_expires_at = NULL, waits_for = NULL,
-                    last_error = 'the run that waited for it was cancelled'
+                SET %s, last_error = 'the run that waited for it was cancelled'
                 FROM ~.forge_workflow_steps s
                 WHERE s.run_id = ANY (:runs::uuid[]) AND s.kind = 'job' AND s.status = 'waiting' AND j.id = s.ref
                   AND j.status IN ('pending', 'claimed', 'running')
                 RETURNING j.id, j.worker_id IS NOT NULL
-                """)).param("runs", runs.toArray(UUID[]::new)).query(row -> {
-            if (row.getBoolean(2)) {
-                held.add(row.getObject(1, UUID.class));
-            }
-        });
+                """.formatted(JobStore.CANCELLED)))
+                .param("runs", runs.toArray(UUID[]::new))
+                .query(row -> {
+                    if (row.getBoolean(2)) {
+                        held.add(row.getObject(1, UUID.class));
+                    }
+                });
         return held;
     }
 
