@@ -5,8 +5,7 @@ package dev.forge.cluster.internal.job;
 import dev.forge.cluster.internal.audit.AuditedChanges;
 import dev.forge.cluster.internal.audit.Operation;
 import dev.forge.cluster.internal.database.CallerTransaction;
-import dev.forge.cluster.internal.database.DatabaseFault;
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.store.JobBulkStore;
@@ -226,7 +225,7 @@ final class BulkJobs {
         try {
             recorded.changed(changed);
         } catch (DataAccessException e) {
-            throw StatementFailure.isOfRow(e) ? new NotRecorded(e) : e;
+            throw DatabaseFailure.kind(e).isOfRow() ? new NotRecorded(e) : e;
         }
     }
 
@@ -242,7 +241,7 @@ final class BulkJobs {
         int[] rejected = {0};
         new Bisect<UUID>(
                         ids -> unaffected[0] += repeated(change, batch.of(ids)),
-                        StatementFailure::isOfRow,
+                        failure -> DatabaseFailure.kind(failure).isOfRow(),
                         Integer.MAX_VALUE,
                         (id, failure) -> {
                             if (rejected[0]++ == 0) {
@@ -262,7 +261,7 @@ final class BulkJobs {
             try {
                 return change.of(batch);
             } catch (DataAccessException e) {
-                if (repetition == MOST_REPETITIONS || !DatabaseFault.isRolledBackForOthers(e)) {
+                if (repetition == MOST_REPETITIONS || !DatabaseFailure.kind(e).isConflict()) {
                     throw e;
                 }
             }

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.database.DatabaseFault;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.database.PrintedJson;
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.worker.RunningJob;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.DatabaseFailed;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Interruption;
@@ -122,7 +122,7 @@ final class RunRecorder {
         try {
             return statement.get();
         } catch (DataAccessException e) {
-            if (StatementFailure.isRejected(e)) {
+            if (DatabaseFailure.kind(e) == Kind.REJECTED) {
                 throw e;
             }
             throw suspendBecause(new DatabaseFailed(e));
@@ -209,7 +209,7 @@ final class RunRecorder {
         try {
             statements.makeReadCommitted();
         } catch (DataAccessException e) {
-            if (DatabaseFault.caused(e)) {
+            if (isOfDatabase(e)) {
                 throw suspendBecause(new DatabaseFailed(e));
             }
             throw e;
@@ -229,7 +229,7 @@ final class RunRecorder {
         try {
             result = statements.record(claim, rows, null);
         } catch (DataAccessException | TransactionException e) {
-            if (DatabaseFault.caused(e)) {
+            if (isOfDatabase(e)) {
                 throw suspendBecause(new DatabaseFailed(e));
             }
             throw e;
@@ -237,6 +237,15 @@ final class RunRecorder {
         Write write = requireWritten(result, pending);
         historyBytes.addAndGet(PrintedJson.bytes(row.result()));
         return write;
+    }
+
+    /**
+     * Returns whether the database and not the step caused a failure inside of its transaction. All other failures there repeat with each
+     * attempt: a timeout, or a statement after an error that was caught.
+     */
+    static boolean isOfDatabase(Throwable failure) {
+        Kind kind = DatabaseFailure.kind(failure);
+        return kind == Kind.CONNECTION_LOST || kind.isConflict();
     }
 
     private Write requireWritten(WriteResult result, int pending) {

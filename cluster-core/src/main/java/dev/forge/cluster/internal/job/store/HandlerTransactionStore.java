@@ -3,8 +3,8 @@
 package dev.forge.cluster.internal.job.store;
 
 import dev.forge.cluster.internal.database.CallerTransaction;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
@@ -77,7 +77,7 @@ public final class HandlerTransactionStore {
      * Ends a claim with the last statement of the current transaction; returns false if this node no longer holds it. Only the
      * statement that changes the row decides: if the row has ended otherwise, even by this node, the transaction must not commit.
      *
-     * @throws DataAccessException a {@linkplain StatementFailure#isLocked lock timeout} or {@linkplain StatementFailure#isTimeout
+     * @throws DataAccessException a {@linkplain DatabaseFailure.Kind#LOCK_TIMEOUT lock timeout} or {@linkplain DatabaseFailure.Kind#STATEMENT_TIMEOUT
      *     timeout} if another transaction has locked the row for too long
      */
     public boolean finish(UUID node, Finish finish) {

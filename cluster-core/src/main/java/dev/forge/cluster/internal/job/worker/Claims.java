@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.worker;
 
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.store.ClaimKey;
 import dev.forge.cluster.internal.job.store.JobClaimStore.Claimed;
@@ -267,8 +268,8 @@ final class Claims {
             finishes.stream().filter(finish -> ended.contains(finish.key())).forEach(this::reportEnd);
             return ended.size();
         } catch (DataAccessException | TransactionException e) {
-            boolean waited = StatementFailure.isLocked(e) && ++waits[0] <= MOST_WAITS;
-            if (finishes.size() > 1 && (waited || StatementFailure.isOfRow(e))) {
+            boolean waited = DatabaseFailure.kind(e) == Kind.LOCK_TIMEOUT && ++waits[0] <= MOST_WAITS;
+            if (finishes.size() > 1 && (waited || DatabaseFailure.kind(e).isOfRow())) {
                 // A row that cannot be written, or whose successor is locked, must not block the others.
                 int half = finishes.size() / 2;
                 return giveUp(node, finishes.subList(0, half), waits)

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.worker;
 
-import dev.forge.cluster.internal.database.DatabaseFault;
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.store.ClaimKey;
 import dev.forge.cluster.internal.job.store.JobFinishStore;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
@@ -109,7 +108,7 @@ final class FinishWriter {
     Throwable write(List<Ended> batch) {
         setAsideNow.clear();
         Throwable failure = writeByNode(batch, this::writePart);
-        if (failure == null || !StatementFailure.isPerhapsOfRow(failure)) {
+        if (failure == null || !DatabaseFailure.kind(failure).isPerhapsOfRow()) {
             failures = 0;
             return failure;
         }
@@ -145,7 +144,9 @@ final class FinishWriter {
     }
 
     private boolean isOfRow(Throwable failure) {
-        return isolates ? StatementFailure.isPerhapsOfRow(failure) : StatementFailure.isOfRow(failure);
+        return isolates
+                ? DatabaseFailure.kind(failure).isPerhapsOfRow()
+                : DatabaseFailure.kind(failure).isOfRow();
     }
 
     /** Writes the result of a row that could not be changed before; returns the failure, or null. */
@@ -204,7 +205,7 @@ final class FinishWriter {
                     one -> settle(one.running, !lost.contains(one.finish.key()) || own.contains(one.finish.key())));
             return null;
         } catch (DataAccessException e) {
-            if (StatementFailure.isLocked(e)) {
+            if (DatabaseFailure.kind(e) == DatabaseFailure.Kind.LOCK_TIMEOUT) {
                 startSkippingLocked();
                 return writeUnlockedPart(node, part, new int[] {0});
             }
@@ -228,7 +229,8 @@ final class FinishWriter {
     }
 
     private @Nullable Throwable writeRejected(UUID node, Ended culprit, Throwable rejection) {
-        if (!StatementFailure.isRejection(rejection)) {
+        DatabaseFailure.Kind kind = DatabaseFailure.kind(rejection);
+        if (kind != DatabaseFailure.Kind.REJECTED && kind != DatabaseFailure.Kind.RAISED) {
             // Damage, for example: its result can be written when that is repaired.
             setAsideUnwritable(culprit, rejection);
             return null;
@@ -269,7 +271,7 @@ final class FinishWriter {
                     endedByThisNode(node, List.of(culprit), lost).containsAll(lost));
             return null;
         } catch (DataAccessException e) {
-            if (StatementFailure.isLocked(e)) {
+            if (DatabaseFailure.kind(e) == DatabaseFailure.Kind.LOCK_TIMEOUT) {
                 setAside.accept(culprit);
                 return null;
             }
@@ -333,7 +335,7 @@ final class FinishWriter {
             return null;
         } catch (DataAccessException | TransactionException e) {
             boolean rejected = isOfRow(e);
-            boolean waited = StatementFailure.isLocked(e);
+            boolean waited = DatabaseFailure.kind(e) == DatabaseFailure.Kind.LOCK_TIMEOUT;
             if (!rejected && !waited) {
                 markUnconfirmed(part, e);
                 return e;
@@ -371,7 +373,7 @@ final class FinishWriter {
 
     /** Records that a statement may have been committed although it failed here. */
     private static void markUnconfirmed(List<Ended> part, Throwable failure) {
-        if (!DatabaseFault.isAnswered(failure)) {
+        if (!DatabaseFailure.kind(failure).isAnswered()) {
             part.forEach(one -> one.running.markEndUnconfirmed());
         }
     }

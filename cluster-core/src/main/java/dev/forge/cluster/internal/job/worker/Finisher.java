@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.worker;
 
-import dev.forge.cluster.internal.database.ConnectionLoss;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.worker.FinishWriter.Ended;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -219,8 +220,8 @@ final class Finisher {
         if (failures++ > 0) {
             return;
         }
-        if (ConnectionLoss.caused(failure)) {
-            log.warn("Could not write the results of {} jobs; retrying: {}", jobs, ConnectionLoss.brief(failure));
+        if (DatabaseFailure.kind(failure) == Kind.CONNECTION_LOST) {
+            log.warn("Could not write the results of {} jobs; retrying: {}", jobs, DatabaseFailure.brief(failure));
         } else {
             log.warn("Could not write the results of {} jobs; retrying", jobs, failure);
         }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.worker;
 
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.store.ClaimKey;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Bisect;
@@ -174,7 +174,7 @@ final class LeaseKeeper {
         var result = new HashSet<ClaimKey>();
         new Bisect<ClaimKey>(
                         some -> result.addAll(statement.apply(some)),
-                        StatementFailure::isOfRow,
+                        failure -> DatabaseFailure.kind(failure).isOfRow(),
                         Integer.MAX_VALUE,
                         (key, failure) -> log.debug("Job {}: a statement on its claim failed", key.id(), failure))
                 .run(keys);

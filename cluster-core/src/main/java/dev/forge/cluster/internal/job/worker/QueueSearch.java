@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.worker;
 
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.job.store.JobQueueStore;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Queues;
 import dev.forge.cluster.internal.job.store.JobQueueStore.Search;
@@ -128,7 +129,7 @@ final class QueueSearch {
             budget.failed(now, nanos.getAsLong());
             // The request is not fulfilled.
             request();
-            if (StatementFailure.isTimeout(e)) {
+            if (DatabaseFailure.kind(e) == Kind.STATEMENT_TIMEOUT) {
                 shortenReach(now, e);
                 return false;
             }

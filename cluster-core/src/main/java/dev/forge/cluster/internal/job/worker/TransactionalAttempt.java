@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.worker;
 
-import dev.forge.cluster.internal.database.BeginFailure;
 import dev.forge.cluster.internal.database.Causes;
-import dev.forge.cluster.internal.database.ConnectionLoss;
-import dev.forge.cluster.internal.database.DatabaseFault;
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.worker.RunningJob.Stop;
@@ -123,10 +120,10 @@ final class TransactionalAttempt {
             return unbegun;
         } catch (Throwable e) {
             if (running.stopReason() == null
-                    && DatabaseFault.isRolledBackForOthers(e)
+                    && DatabaseFailure.kind(e).isConflict()
                     && !running.limits().isPermanent(e)
                     && conflicts.inARow(running.id()) < FREE_CONFLICTS) {
-                if (StatementFailure.isSerialization(e)) {
+                if (DatabaseFailure.kind(e) == DatabaseFailure.Kind.SERIALIZATION) {
                     isolation.forget(running.handler());
                 }
                 return returnRolledBack(running, e);
@@ -143,7 +140,9 @@ final class TransactionalAttempt {
             status = transaction.manager().getTransaction(transaction.definition());
         } catch (TransactionException e) {
             Stop stop = running.stopReason();
-            if (stop == Stop.DRAIN || stop == Stop.LOST || !BeginFailure.isTemporary(e)) {
+            if (stop == Stop.DRAIN
+                    || stop == Stop.LOST
+                    || !DatabaseFailure.kind(e).canBeginLater()) {
                 throw e;
             }
             return returnUnbegun(running, e);
@@ -210,7 +209,7 @@ final class TransactionalAttempt {
         try {
             status = transaction.manager().getTransaction(transaction.definition());
         } catch (TransactionException e) {
-            throw BeginFailure.isTemporary(e) ? new Unbegun(e) : e;
+            throw DatabaseFailure.kind(e).canBeginLater() ? new Unbegun(e) : e;
         }
         runnings.forEach(this::begun);
         boolean readCommitted;
@@ -242,12 +241,12 @@ final class TransactionalAttempt {
         try {
             transaction.manager().commit(status);
         } catch (RuntimeException | Error e) {
-            if (!DatabaseFault.isAnswered(e)) {
+            if (!DatabaseFailure.kind(e).isAnswered()) {
                 runnings.forEach(RunningJob::markEndUnconfirmed);
             }
             // All or none of them are committed.
             Boolean committed = isCommitted(runnings.get(0));
-            if (committed == null || (!committed && ConnectionLoss.caused(e))) {
+            if (committed == null || (!committed && DatabaseFailure.kind(e) == DatabaseFailure.Kind.CONNECTION_LOST)) {
                 throw new InDoubt(e);
             }
             if (!committed) {
@@ -278,7 +277,8 @@ final class TransactionalAttempt {
         try {
             return stores.handlerTransactions().finish(running.node(), finish);
         } catch (DataAccessException e) {
-            if (StatementFailure.isLocked(e) || StatementFailure.isTimeout(e)) {
+            if (DatabaseFailure.kind(e) == DatabaseFailure.Kind.LOCK_TIMEOUT
+                    || DatabaseFailure.kind(e) == DatabaseFailure.Kind.STATEMENT_TIMEOUT) {
                 throw new RowLocked(e);
             }
             throw e;
@@ -329,7 +329,7 @@ final class TransactionalAttempt {
         try {
             transaction.manager().commit(status);
         } catch (RuntimeException | Error e) {
-            if (!DatabaseFault.isAnswered(e)) {
+            if (!DatabaseFailure.kind(e).isAnswered()) {
                 running.markEndUnconfirmed();
             }
             if (!Boolean.TRUE.equals(isCommitted(running))) {
