@@ -413,8 +413,10 @@ class PrivilegeTests {
                         .withStackTraceContaining("out of shared memory");
                 assertThatExceptionOfType(DataAccessException.class)
                         .isThrownBy(() -> execute("UPDATE forge_jobs SET priority = 1"))
-                        .satisfies(e -> assertThat(ServerFailure.caused(e)).isTrue())
-                        .satisfies(e -> assertThat(TransientFailure.caused(e)).isTrue());
+                        .satisfies(e ->
+                                assertThat(DatabaseFailure.kind(e).isOfServer()).isTrue())
+                        .satisfies(e -> assertThat(DatabaseFailure.kind(e).isTransient())
+                                .isTrue());
             } finally {
                 // Unlocked explicitly, because the end of the session takes a moment.
                 jdbc.sql("SELECT pg_advisory_unlock_all()::text")

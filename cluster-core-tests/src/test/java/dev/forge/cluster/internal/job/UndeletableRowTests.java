@@ -8,8 +8,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import ch.qos.logback.classic.Level;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.OwnTransactions;
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.runtime.UndeletableStore;
@@ -328,7 +328,7 @@ class UndeletableRowTests extends AbstractExecutionTests {
                         .executeWithoutResult(
                                 status -> jdbc.sql("DELETE FROM forge_jobs").update()))
                 .isInstanceOf(DataAccessException.class)
-                .satisfies(e -> assertThat(StatementFailure.isOfRow(e)).isTrue());
+                .satisfies(e -> assertThat(DatabaseFailure.kind(e).isOfRow()).isTrue());
     }
 
     @Test

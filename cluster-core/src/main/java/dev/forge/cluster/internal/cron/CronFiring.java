@@ -10,8 +10,7 @@ import dev.forge.cluster.internal.cron.CronSlotStore.HandlerAvailability;
 import dev.forge.cluster.internal.cron.CronSlotStore.PagePosition;
 import dev.forge.cluster.internal.cron.CronSlotStore.RequiredHandler;
 import dev.forge.cluster.internal.database.Causes;
-import dev.forge.cluster.internal.database.ServerFailure;
-import dev.forge.cluster.internal.database.SqlState;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.ErrorText;
@@ -101,7 +100,7 @@ final class CronFiring {
                 // A lock timeout or a deadlock is no fault of a cron. The next pass tries again.
                 throw e;
             } catch (RuntimeException e) {
-                if (ServerFailure.caused(e)) {
+                if (DatabaseFailure.kind(e).isOfServer()) {
                     // The server failed, not a cron. The next pass tries again.
                     throw e;
                 }
@@ -125,7 +124,7 @@ final class CronFiring {
             } catch (TransientDataAccessException e) {
                 throw e;
             } catch (RuntimeException e) {
-                if (ServerFailure.caused(e)) {
+                if (DatabaseFailure.kind(e).isOfServer()) {
                     throw e;
                 }
                 if (!exclude(term, cron, e)) {
@@ -150,7 +149,7 @@ final class CronFiring {
     }
 
     private boolean exclude(SchedulerTerm term, String cron, RuntimeException cause) {
-        String state = SqlState.of(cause);
+        String state = DatabaseFailure.state(cause);
         // Messages of the server may contain values of rows, and everyone who may see crons sees this text.
         String problem = "could not be fired: "
                 + (state == null

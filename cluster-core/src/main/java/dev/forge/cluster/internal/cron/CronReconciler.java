@@ -10,7 +10,7 @@ import dev.forge.cluster.internal.cron.CronSlotStore.DecidedSlot;
 import dev.forge.cluster.internal.cron.CronStore.CronRow;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.cron.CronStore.ScheduledDefinition;
-import dev.forge.cluster.internal.database.ServerFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.handler.LeaderCapabilities;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -138,7 +138,7 @@ final class CronReconciler {
         } catch (RuntimeException e) {
             // Not only of the database: a definition that was edited by hand, or is of a newer build, may be
             // unreadable.
-            if (ServerFailure.caused(e)) {
+            if (DatabaseFailure.kind(e).isOfServer()) {
                 // Crons cannot be fired either, and the loop reports that once.
                 throw e;
             }

@@ -5,7 +5,7 @@ package dev.forge.cluster.internal.daemon;
 import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.internal.daemon.DaemonRun.StopReason;
 import dev.forge.cluster.internal.daemon.DaemonRun.Unwritten;
-import dev.forge.cluster.internal.database.ServerFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.leader.FencedLeadership;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
@@ -250,7 +250,7 @@ final class DaemonSupervisor {
     }
 
     private void recover(DaemonRun run, Duration ran, Throwable failure) {
-        if (ServerFailure.caused(failure)) {
+        if (DatabaseFailure.kind(failure).isOfServer()) {
             recoverFromServerFailure(run, failure);
             return;
         }
@@ -290,7 +290,7 @@ final class DaemonSupervisor {
                                 + " count this. Further failures of the server are logged at DEBUG.",
                         run.label(),
                         run.term(),
-                        ServerFailure.brief(failure),
+                        DatabaseFailure.brief(failure),
                         delay.toMillis());
     }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.database;
 
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
@@ -86,7 +87,7 @@ final class LentConnection {
                             DatabaseAnswers.received();
                             yield result;
                         } catch (SQLException e) {
-                            if (ServerFailure.isReadOnly(e)) {
+                            if (DatabaseFailure.kind(e) == Kind.READ_ONLY) {
                                 physical.foundReadOnly();
                             }
                             throw e;

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.database;
 
 import dev.forge.cluster.ClusterStartupException;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -28,9 +29,6 @@ import org.springframework.transaction.support.TransactionTemplate;
 final class Migrator {
 
     private static final String HISTORY_TABLE = "forge_schema_history";
-    private static final String INSUFFICIENT_PRIVILEGE = "42501";
-    private static final String LOCK_NOT_AVAILABLE = "55P03";
-    private static final String DEADLOCK = "40P01";
 
     /** How long a node waits for the migration of another node. */
     private static final Duration PATIENCE = Duration.ofMinutes(5);
@@ -146,9 +144,8 @@ final class Migrator {
     }
 
     private static boolean isBlocked(Throwable failure) {
-        return Causes.of(failure).stream()
-                .anyMatch(e -> e instanceof SQLException sql
-                        && (LOCK_NOT_AVAILABLE.equals(sql.getSQLState()) || DEADLOCK.equals(sql.getSQLState())));
+        Kind kind = DatabaseFailure.kind(failure);
+        return kind == Kind.LOCK_TIMEOUT || kind == Kind.DEADLOCK;
     }
 
     private ClusterStartupException blocked(String blockers, Duration patience, RuntimeException cause) {
@@ -179,7 +176,7 @@ final class Migrator {
                     .query((row, n) -> true)
                     .single();
         } catch (DataAccessException e) {
-            if (LOCK_NOT_AVAILABLE.equals(SqlState.of(e))) {
+            if (DatabaseFailure.kind(e) == Kind.LOCK_TIMEOUT) {
                 throw new ClusterStartupException(
                         "Forge Cluster could not migrate schema '%s': %s has held the migration lock for more than %d s"
                                 .formatted(schema, holder, patience.toSeconds()),
@@ -257,9 +254,7 @@ final class Migrator {
 
     private static ClusterStartupException failed(String schema, Exception failure) {
         String quoted = Schema.quoted(schema);
-        boolean forbidden = Causes.of(failure).stream()
-                .anyMatch(e -> e instanceof SQLException sql && INSUFFICIENT_PRIVILEGE.equals(sql.getSQLState()));
-        return forbidden
+        return DatabaseFailure.kind(failure) == Kind.FORBIDDEN
                 ? new ClusterStartupException(
                         "The database role may not install Forge Cluster in schema '%s': %s"
                                 .formatted(schema, Causes.root(failure).getMessage()),
@@ -271,7 +266,7 @@ final class Migrator {
                 : new ClusterStartupException(
                         "Forge Cluster could not migrate schema '%s': %s"
                                 .formatted(schema, Causes.root(failure).getMessage()),
-                        ServerFailure.isReadOnly(failure)
+                        DatabaseFailure.kind(failure) == Kind.READ_ONLY
                                 ? "The server is a standby, or default_transaction_read_only is on for the role or the"
                                         + " database. A node must be able to write."
                                 : "Each script is one transaction, so no script is half done. Fix the cause and start"

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.database;
 
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -131,7 +132,7 @@ public final class OwnTransactions extends JdbcTransactionManager {
         try {
             super.doRollback(status);
         } catch (RuntimeException e) {
-            if (!ConnectionLoss.caused(e)) {
+            if (DatabaseFailure.kind(e) != Kind.CONNECTION_LOST) {
                 throw e;
             }
             log.debug("Connection lost; the server rolls back", e);

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.leader;
 
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.database.ServerFailure;
-import dev.forge.cluster.internal.database.SqlState;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.time.Duration;
 import java.util.Collection;
@@ -34,8 +34,6 @@ import org.springframework.transaction.support.TransactionTemplate;
 public final class ElectionStore {
 
     private static final Logger log = GuardedLogger.of(ElectionStore.class);
-    private static final String LOCK_NOT_AVAILABLE = "55P03";
-    private static final String QUERY_CANCELED = "57014";
 
     /** The largest term that the type of the column admits. */
     public static final long LAST_TERM = 1_000_000_000_000_000_000L;
@@ -118,7 +116,7 @@ public final class ElectionStore {
                     .query((row, n) -> Long.parseLong(row.getString(1).substring(0, 8), 16))
                     .single());
         } catch (DataAccessException e) {
-            if (ServerFailure.caused(e)) {
+            if (DatabaseFailure.kind(e).isOfServer()) {
                 throw e;
             }
             log.debug("Server does not reveal its timeline: leaders have no fencing tokens", e);
@@ -262,8 +260,8 @@ public final class ElectionStore {
         try {
             return transaction.execute(work);
         } catch (DataAccessException e) {
-            String state = SqlState.of(e);
-            if (LOCK_NOT_AVAILABLE.equals(state) || QUERY_CANCELED.equals(state)) {
+            Kind kind = DatabaseFailure.kind(e);
+            if (kind == Kind.LOCK_TIMEOUT || kind == Kind.STATEMENT_TIMEOUT) {
                 return busy.get();
             }
             throw e;

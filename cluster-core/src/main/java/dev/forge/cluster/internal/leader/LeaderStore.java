@@ -3,8 +3,9 @@
 package dev.forge.cluster.internal.leader;
 
 import dev.forge.cluster.internal.database.CallerTransaction;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.database.SqlState;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.List;
@@ -24,8 +25,6 @@ import org.springframework.jdbc.core.simple.JdbcClient;
  * role that may connect can take an advisory lock.
  */
 public final class LeaderStore {
-
-    private static final String LOCK_NOT_AVAILABLE = "55P03";
 
     /** How long a fenced write waits for its fence, which other sessions lock only while a term begins. */
     private static final Duration FENCE_PATIENCE = Duration.ofSeconds(2);
@@ -85,7 +84,7 @@ public final class LeaderStore {
                     .optional()
                     .isPresent();
         } catch (DataAccessException e) {
-            if (LOCK_NOT_AVAILABLE.equals(SqlState.of(e))) {
+            if (DatabaseFailure.kind(e) == Kind.LOCK_TIMEOUT) {
                 throw new CannotAcquireLockException(
                         "Role %s: another session holds its row in forge_leaders locked; the fenced transaction of term %d is"
                                         .formatted(role, term)

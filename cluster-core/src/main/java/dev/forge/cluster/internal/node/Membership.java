@@ -3,9 +3,9 @@
 package dev.forge.cluster.internal.node;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.internal.database.ConnectionLoss;
 import dev.forge.cluster.internal.database.ControlConnections;
-import dev.forge.cluster.internal.database.ServerFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.NodeStore.HeartbeatResult;
 import dev.forge.cluster.internal.node.NodeStore.KeyHolder;
@@ -236,7 +236,7 @@ final class Membership {
                     .nodes()
                     .remove(left, leaving -> components.forEach(component -> component.releaseHeldByLeaving(leaving)));
         } catch (RuntimeException e) {
-            if (ConnectionLoss.caused(e)) {
+            if (DatabaseFailure.kind(e) == Kind.CONNECTION_LOST) {
                 logUnreachable(left);
             } else {
                 log.warn("Could not deregister node {}. Other nodes will declare it dead.", left, e);
@@ -268,7 +268,7 @@ final class Membership {
         try {
             result = resources.nodes().beat(beating, load(), schedule.deadlines());
         } catch (RuntimeException e) {
-            readOnly = ServerFailure.isReadOnly(e);
+            readOnly = DatabaseFailure.kind(e) == Kind.READ_ONLY;
             if (readOnly) {
                 wasReadOnly = true;
             }

@@ -3,8 +3,9 @@
 package dev.forge.cluster.internal.node;
 
 import dev.forge.cluster.ClusterEvent;
-import dev.forge.cluster.internal.database.ConnectionLoss;
 import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.leader.ElectionStore;
 import dev.forge.cluster.internal.leader.Elector;
 import dev.forge.cluster.internal.leader.LeadershipBasis;
@@ -250,7 +251,7 @@ final class NodeLifecycle {
         try {
             pass.run();
         } catch (RuntimeException e) {
-            if (!stopping || !ConnectionLoss.caused(e)) {
+            if (!stopping || DatabaseFailure.kind(e) != Kind.CONNECTION_LOST) {
                 throw e;
             }
             // Deregistration logs the consequence.

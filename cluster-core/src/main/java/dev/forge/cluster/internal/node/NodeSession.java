@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.node;
 
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.database.ServerFailure;
 import dev.forge.cluster.internal.database.SessionConnection;
 import dev.forge.cluster.internal.leader.ElectionStore;
 import dev.forge.cluster.internal.leader.Elector;
@@ -176,7 +176,7 @@ final class NodeSession {
     }
 
     private void report(Throwable failure) {
-        if (ServerFailure.caused(failure) && listener.isLeaving()) {
+        if (DatabaseFailure.kind(failure).isOfServer() && listener.isLeaving()) {
             log.debug("Session: lost while the node leaves", failure);
         } else {
             failures.failed("lost; leaderships end, reconnecting", failure);

@@ -4,7 +4,8 @@ package dev.forge.cluster.internal.node;
 
 import dev.forge.cluster.internal.audit.Audit;
 import dev.forge.cluster.internal.audit.Operation;
-import dev.forge.cluster.internal.database.ConnectionLoss;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.LeaderStore;
@@ -352,7 +353,7 @@ public final class NodeStore {
                 return afterwards;
             }));
         } catch (DataAccessException e) {
-            if (ConnectionLoss.caused(e)) {
+            if (DatabaseFailure.kind(e) == Kind.CONNECTION_LOST) {
                 throw e;
             }
             log.debug("Node {}: could not release all of its rows; sweeps release them later", id, e);

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.database.ConnectionLoss;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -31,7 +32,7 @@ public final class Notifications {
             failing.set(false);
         } catch (RuntimeException e) {
             // A lost connection is reported by the thread that owns the connection.
-            if (ConnectionLoss.caused(e) || failing.getAndSet(true)) {
+            if (DatabaseFailure.kind(e) == Kind.CONNECTION_LOST || failing.getAndSet(true)) {
                 log.debug("Could not notify the other nodes: {}", text, e);
             } else {
                 log.warn(

@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.node;
 
 import dev.forge.cluster.ClusterEvent;
-import dev.forge.cluster.internal.database.ServerFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.ObservationStore.Observation;
 import dev.forge.cluster.internal.node.ObservationStore.ObservedNode;
@@ -250,7 +250,7 @@ final class Observer {
         try {
             return judge(node, now);
         } catch (RuntimeException e) {
-            if (ServerFailure.refusedWrites(e)) {
+            if (DatabaseFailure.kind(e).refusesWrites()) {
                 startAgain(now);
                 sessionLost();
             }

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.ratelimit;
 
-import dev.forge.cluster.internal.database.ConnectionLoss;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.EnumText;
@@ -147,7 +148,7 @@ public final class RateLimits implements RateLimiter {
                             + " forge.cluster.rate-limit.on-database-loss ({}) decides: {}",
                     EnumText.hyphenated(settings.onLoss),
                     ErrorText.brief(e),
-                    ConnectionLoss.caused(e) ? null : ErrorText.loggable(e));
+                    DatabaseFailure.kind(e) == Kind.CONNECTION_LOST ? null : ErrorText.loggable(e));
         }
     }
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.runtime;
 
-import dev.forge.cluster.internal.database.ServerFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import org.slf4j.Logger;
 
 /**
@@ -45,8 +45,8 @@ public final class FailureLog {
         int failures = row.failed();
         if (failures > 1) {
             log.debug("{}: failed {} times in a row", subject, failures, failure);
-        } else if (ServerFailure.caused(failure)) {
-            log.warn("{}: {}: {}", subject, consequence, ServerFailure.brief(failure));
+        } else if (DatabaseFailure.kind(failure).isOfServer()) {
+            log.warn("{}: {}: {}", subject, consequence, DatabaseFailure.brief(failure));
         } else {
             log.warn("{}: {}", subject, consequence, ErrorText.loggable(failure));
         }

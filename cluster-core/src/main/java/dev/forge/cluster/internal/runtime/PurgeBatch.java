@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.runtime;
 
-import dev.forge.cluster.internal.database.ServerFailure;
-import dev.forge.cluster.internal.database.StatementFailure;
-import dev.forge.cluster.internal.database.TransientFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.time.Duration;
 import java.util.LinkedHashMap;
@@ -108,7 +107,7 @@ public final class PurgeBatch {
         }
         if (deleted[0] == 0) {
             // Without the success of another row the cause may as well be the schema or a privilege.
-            culprits.values().removeIf(e -> !StatementFailure.isOfRow(e) && !isSlow(e, limit));
+            culprits.values().removeIf(e -> !DatabaseFailure.kind(e).isOfRow() && !isSlow(e, limit));
         }
         if (!culprits.isEmpty()) {
             report(setAside, culprits);
@@ -128,19 +127,21 @@ public final class PurgeBatch {
     }
 
     private static boolean isOfRow(DataAccessException failure, int limit) {
-        return StatementFailure.isPerhapsOfRow(failure) || isSlow(failure, limit);
+        return DatabaseFailure.kind(failure).isPerhapsOfRow() || isSlow(failure, limit);
     }
 
     /** Returns whether a single row took too long to delete, because a foreign key has no index or a transaction locks its rows. */
     private static boolean isSlow(DataAccessException failure, int limit) {
-        return limit == 1 && (StatementFailure.isTimeout(failure) || StatementFailure.isLocked(failure));
+        return limit == 1
+                && (DatabaseFailure.kind(failure) == Kind.STATEMENT_TIMEOUT
+                        || DatabaseFailure.kind(failure) == Kind.LOCK_TIMEOUT);
     }
 
     private void report(SetAside setAside, Map<UUID, DataAccessException> culprits) {
         Set<UUID> added = setAside.store.setAside(
                 setAside.table,
                 culprits.keySet(),
-                culprits.values().stream().map(ServerFailure::names).toList());
+                culprits.values().stream().map(DatabaseFailure::names).toList());
         culprits.entrySet().stream()
                 .filter(culprit -> added.contains(culprit.getKey()))
                 .limit(MOST_LOGGED)
@@ -172,7 +173,7 @@ public final class PurgeBatch {
             try {
                 deleted = delete.applyAsInt(limit);
             } catch (DataAccessException e) {
-                if (limit > 1 && TransientFailure.caused(e)) {
+                if (limit > 1 && DatabaseFailure.kind(e).isTransient()) {
                     size = Math.max(1, limit / 4);
                     log.debug("Could not delete {} {} in one statement; trying {}", limit, what, size, e);
                     deleted = limit;

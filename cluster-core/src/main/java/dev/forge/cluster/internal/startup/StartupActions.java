@@ -3,8 +3,9 @@
 package dev.forge.cluster.internal.startup;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.internal.database.ConnectionLoss;
 import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -228,7 +229,7 @@ public final class StartupActions {
                                 name,
                                 version,
                                 patience,
-                                ConnectionLoss.brief(e));
+                                DatabaseFailure.brief(e));
                         reported = true;
                     }
                     pause();
@@ -240,7 +241,8 @@ public final class StartupActions {
         private Duration completionPatience(Exception failure) {
             // CannotCreateTransactionException: no connection could be opened, or the lease extension uses the only
             // one.
-            boolean unreachable = ConnectionLoss.caused(failure) || failure instanceof CannotCreateTransactionException;
+            boolean unreachable = DatabaseFailure.kind(failure) == Kind.CONNECTION_LOST
+                    || failure instanceof CannotCreateTransactionException;
             return unreachable && timing.patience.compareTo(timing.lease) > 0 ? timing.patience : timing.lease;
         }
 

@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.database.DatabaseFault;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.PrintedJson;
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.DatabaseFailed;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Interruption;
@@ -122,7 +121,7 @@ final class RunRecorder {
         try {
             return statement.get();
         } catch (DataAccessException e) {
-            if (StatementFailure.isRejected(e)) {
+            if (DatabaseFailure.kind(e) == DatabaseFailure.Kind.REJECTED) {
                 throw e;
             }
             throw suspendBecause(new DatabaseFailed(e));
@@ -209,7 +208,7 @@ final class RunRecorder {
         try {
             statements.makeReadCommitted();
         } catch (DataAccessException e) {
-            if (DatabaseFault.caused(e)) {
+            if (isOfDatabase(e)) {
                 throw suspendBecause(new DatabaseFailed(e));
             }
             throw e;
@@ -229,7 +228,7 @@ final class RunRecorder {
         try {
             result = statements.record(claim, rows, null);
         } catch (DataAccessException | TransactionException e) {
-            if (DatabaseFault.caused(e)) {
+            if (isOfDatabase(e)) {
                 throw suspendBecause(new DatabaseFailed(e));
             }
             throw e;
@@ -350,5 +349,14 @@ final class RunRecorder {
                         wakeSeq,
                         compensating),
                 waiting.inTransaction());
+    }
+
+    /**
+     * Returns whether the database and not the step caused a failure inside of its transaction. All other failures there repeat with each
+     * attempt: a timeout, or a statement after an error that was caught.
+     */
+    static boolean isOfDatabase(Throwable failure) {
+        DatabaseFailure.Kind kind = DatabaseFailure.kind(failure);
+        return kind == DatabaseFailure.Kind.CONNECTION_LOST || kind.isConflict();
     }
 }

@@ -3,9 +3,7 @@
 package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.BackoffStrategy;
-import dev.forge.cluster.internal.database.BeginFailure;
-import dev.forge.cluster.internal.database.DatabaseFault;
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -314,10 +312,10 @@ final class StepExecutor {
         try {
             return recorder.writeInTransaction(row);
         } catch (DataAccessException e) {
-            if (StatementFailure.isRejected(e)) {
+            if (DatabaseFailure.kind(e) == DatabaseFailure.Kind.REJECTED) {
                 throw rejectedResult(e);
             }
-            if (StatementFailure.isAborted(e)) {
+            if (DatabaseFailure.kind(e) == DatabaseFailure.Kind.ABORTED) {
                 throw new IllegalStateException(
                         "The transaction of the step was aborted by a database error that the step caught. Let that exception"
                                 + " propagate, or run the statement that may fail in a nested transaction (a savepoint).",
@@ -342,10 +340,10 @@ final class StepExecutor {
                             job.id(),
                             step.name(),
                             ErrorText.loggable(failure));
-        } else if (!DatabaseFault.caused(failure)
+        } else if (!RunRecorder.isOfDatabase(failure)
                 && (completion.status == TransactionSynchronization.STATUS_ROLLED_BACK
                         || failure instanceof UnexpectedRollbackException
-                        || DatabaseFault.isAnswered(failure))) {
+                        || DatabaseFailure.kind(failure).isAnswered())) {
             throw failure;
         } else {
             // The transaction may be committed nevertheless: the next execution reads its record.
@@ -373,7 +371,7 @@ final class StepExecutor {
         try {
             return runtime.transactions().getTransaction(definition);
         } catch (TransactionException e) {
-            if (BeginFailure.isTemporary(e)) {
+            if (DatabaseFailure.kind(e).canBeginLater()) {
                 throw recorder.suspendBecause(new DatabaseFailed(e));
             }
             // Each attempt would fail again.

@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.database.Causes;
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.job.handler.RecordedOutcome;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -365,7 +365,7 @@ final class WorkflowExecution {
     /** Repeats the run later, because the database has failed, and stores that. */
     private Object repeat(Throwable cause) {
         Duration pause = nextPause();
-        if (StatementFailure.isLocked(cause)) {
+        if (DatabaseFailure.kind(cause) == DatabaseFailure.Kind.LOCK_TIMEOUT) {
             // The cause cannot be stored: the row is locked.
             log.info(
                     "Workflow {} run {}: another transaction has locked its row; repeated in {} ms",
@@ -424,7 +424,7 @@ final class WorkflowExecution {
             return released ? RecordedOutcome.PENDING : RecordedOutcome.LOST;
         } catch (DataAccessException | TransactionException e) {
             if (e instanceof DataAccessException rejection
-                    && StatementFailure.isRejected(e)
+                    && DatabaseFailure.kind(e) == DatabaseFailure.Kind.REJECTED
                     && !recorder.isCompensating()) {
                 return failRejected("what the run waits for", rejection);
             }

@@ -6,8 +6,8 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.operate.JobBatchReports;
 import dev.forge.cluster.internal.job.row.JobBatchStore.Changed;
 import dev.forge.cluster.internal.job.row.JobBatchStore.NewBatch;
@@ -259,7 +259,7 @@ class JobBatchStoreTests extends JobStoreFixture {
             try {
                 return settle(batch);
             } catch (DataAccessException e) {
-                if (!StatementFailure.isLocked(e)) {
+                if (DatabaseFailure.kind(e) != DatabaseFailure.Kind.LOCK_TIMEOUT) {
                     throw e;
                 }
             }

@@ -7,9 +7,9 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.Pooler;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
 import dev.forge.cluster.job.JobStatus;
@@ -135,7 +135,7 @@ class JobFinishStoreTests extends JobStoreFixture {
             var store = new JobFinishStore(Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), control);
             assertThatExceptionOfType(DataAccessException.class)
                     .isThrownBy(() -> store.finish(one, ends))
-                    .matches(StatementFailure::isLocked);
+                    .matches(e -> DatabaseFailure.kind(e) == DatabaseFailure.Kind.LOCK_TIMEOUT);
             assertThat(store.finishUnlocked(one, ends)).extracting(ClaimKey::id).containsExactly(other);
             assertThat(status(id)).isEqualTo("running");
             holder.rollback();

@@ -9,8 +9,8 @@ import static org.assertj.core.api.Assertions.tuple;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.TableReads;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.row.ClaimKey;
 import dev.forge.cluster.internal.job.row.JobQueueStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun;
@@ -459,7 +459,7 @@ class WorkflowStoreTests {
             try {
                 return store.suspend(claim(run), forSignal(0), () -> {});
             } catch (DataAccessException e) {
-                if (!StatementFailure.isLocked(e)) {
+                if (DatabaseFailure.kind(e) != DatabaseFailure.Kind.LOCK_TIMEOUT) {
                     throw e;
                 }
             }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.claim;
 
-import dev.forge.cluster.internal.database.TransientFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Reading;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.Recovered;
@@ -64,7 +64,7 @@ final class ClaimedJobReader {
                             .formatted(((Reading.TooLarge) reading).bytes(), most);
         } catch (RuntimeException | Error e) {
             failures.beCautious(job.queue());
-            if (TransientFailure.caused(e)) {
+            if (DatabaseFailure.kind(e).isTransient()) {
                 // Not caused by the job: it comes back without a counted recovery, as a claim unknown to this node.
                 throw e;
             }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.claim;
 
-import dev.forge.cluster.internal.database.ServerFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.handler.WorkerSettings.LaneSettings;
 import dev.forge.cluster.internal.job.row.JobQueueStore.DueJob;
 import dev.forge.cluster.internal.job.row.Queue;
@@ -230,8 +230,8 @@ final class Claimer {
             lastFailure = QueueFailures.firstLine(failure);
             if (failed > 1) {
                 log.debug("Could not claim jobs {} times in a row", failed, failure);
-            } else if (ServerFailure.caused(failure)) {
-                log.warn("Could not claim jobs; retrying: {}", ServerFailure.brief(failure));
+            } else if (DatabaseFailure.kind(failure).isOfServer()) {
+                log.warn("Could not claim jobs; retrying: {}", DatabaseFailure.brief(failure));
             } else {
                 log.warn("Could not claim jobs; retrying", ErrorText.loggable(failure));
             }

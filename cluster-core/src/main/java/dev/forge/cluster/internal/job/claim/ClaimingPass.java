@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.claim;
 
-import dev.forge.cluster.internal.database.ServerFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.row.JobClaimStore;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
@@ -404,7 +404,7 @@ final class ClaimingPass {
                 }
             } catch (RuntimeException | Error e) {
                 queueFailures.beCautious(queue);
-                if (ServerFailure.caused(e)) {
+                if (DatabaseFailure.kind(e).isOfServer()) {
                     // Claims from other queues would fail, too.
                     throw e;
                 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.claim;
 
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.row.JobQueueStore;
 import dev.forge.cluster.internal.job.row.JobQueueStore.Queues;
 import dev.forge.cluster.internal.job.row.JobQueueStore.Search;
@@ -126,7 +126,7 @@ final class QueueSearch {
             budget.failed(now, nanos.getAsLong());
             // The request is not fulfilled.
             request();
-            if (StatementFailure.isTimeout(e)) {
+            if (DatabaseFailure.kind(e) == DatabaseFailure.Kind.STATEMENT_TIMEOUT) {
                 shortenReach(now, e);
                 return false;
             }

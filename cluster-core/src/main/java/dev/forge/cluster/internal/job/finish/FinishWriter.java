@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.finish;
 
-import dev.forge.cluster.internal.database.DatabaseFault;
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.row.ClaimKey;
 import dev.forge.cluster.internal.job.row.HeldJobStore;
 import dev.forge.cluster.internal.job.row.JobFinishStore;
@@ -95,7 +94,7 @@ final class FinishWriter {
     Throwable write(List<JobEnd> batch) {
         setAsideNow.clear();
         Throwable failure = writeByNode(batch, this::writePart);
-        if (failure == null || !StatementFailure.isPerhapsOfRow(failure)) {
+        if (failure == null || !DatabaseFailure.kind(failure).isPerhapsOfRow()) {
             failures = 0;
             return failure;
         }
@@ -131,7 +130,9 @@ final class FinishWriter {
     }
 
     private boolean isOfRow(Throwable failure) {
-        return isolates ? StatementFailure.isPerhapsOfRow(failure) : StatementFailure.isOfRow(failure);
+        return isolates
+                ? DatabaseFailure.kind(failure).isPerhapsOfRow()
+                : DatabaseFailure.kind(failure).isOfRow();
     }
 
     /** Writes the result of a row that could not be changed before; returns the failure, or null. */
@@ -189,7 +190,7 @@ final class FinishWriter {
             part.forEach(one -> settle(one, !lost.contains(one.key()) || own.contains(one.key())));
             return null;
         } catch (DataAccessException e) {
-            if (StatementFailure.isLocked(e)) {
+            if (DatabaseFailure.kind(e) == DatabaseFailure.Kind.LOCK_TIMEOUT) {
                 startSkippingLocked();
                 return writeUnlockedPart(node, part, new int[] {0});
             }
@@ -213,7 +214,7 @@ final class FinishWriter {
     }
 
     private @Nullable Throwable writeRejected(UUID node, JobEnd culprit, Throwable rejection) {
-        if (!StatementFailure.isRejection(rejection)) {
+        if (!DatabaseFailure.kind(rejection).isRejection()) {
             // Damage, for example: its result can be written when that is repaired.
             setAsideUnwritable(culprit, rejection);
             return null;
@@ -252,7 +253,7 @@ final class FinishWriter {
             settle(culprit, endedByThisNode(node, List.of(culprit), lost).containsAll(lost));
             return null;
         } catch (DataAccessException e) {
-            if (StatementFailure.isLocked(e)) {
+            if (DatabaseFailure.kind(e) == DatabaseFailure.Kind.LOCK_TIMEOUT) {
                 setAside.accept(culprit);
                 return null;
             }
@@ -315,7 +316,7 @@ final class FinishWriter {
             return null;
         } catch (DataAccessException | TransactionException e) {
             boolean rejected = isOfRow(e);
-            boolean waited = StatementFailure.isLocked(e);
+            boolean waited = DatabaseFailure.kind(e) == DatabaseFailure.Kind.LOCK_TIMEOUT;
             if (!rejected && !waited) {
                 markUnconfirmed(part, e);
                 return e;
@@ -352,7 +353,7 @@ final class FinishWriter {
 
     /** Records that a statement may have been committed although it failed here. */
     private static void markUnconfirmed(List<JobEnd> part, Throwable failure) {
-        if (!DatabaseFault.isAnswered(failure)) {
+        if (!DatabaseFailure.kind(failure).isAnswered()) {
             part.forEach(one -> one.markUnconfirmed());
         }
     }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.finish;
 
-import dev.forge.cluster.internal.database.ConnectionLoss;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.row.HeldJobStore;
 import dev.forge.cluster.internal.job.row.JobFinishStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -211,8 +211,8 @@ public final class Finisher {
         if (failures++ > 0) {
             return;
         }
-        if (ConnectionLoss.caused(failure)) {
-            log.warn("Could not write the results of {} jobs; retrying: {}", jobs, ConnectionLoss.brief(failure));
+        if (DatabaseFailure.kind(failure) == DatabaseFailure.Kind.CONNECTION_LOST) {
+            log.warn("Could not write the results of {} jobs; retrying: {}", jobs, DatabaseFailure.brief(failure));
         } else {
             log.warn("Could not write the results of {} jobs; retrying", jobs, failure);
         }

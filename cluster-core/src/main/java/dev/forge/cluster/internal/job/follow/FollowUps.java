@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.follow;
 
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.internal.runtime.Bisect;
@@ -70,9 +71,9 @@ final class FollowUps {
 
     /** Returns whether one of the rows may be the cause, or their number: a lock, a rejection, a timeout. */
     static boolean isOfRow(DataAccessException failure) {
-        return StatementFailure.isLocked(failure)
-                || StatementFailure.isTimeout(failure)
-                || StatementFailure.isOfRow(failure);
+        return DatabaseFailure.kind(failure) == Kind.LOCK_TIMEOUT
+                || DatabaseFailure.kind(failure) == Kind.STATEMENT_TIMEOUT
+                || DatabaseFailure.kind(failure).isOfRow();
     }
 
     /** Has each pass follow up what has changed, even if the last one has just ended. */

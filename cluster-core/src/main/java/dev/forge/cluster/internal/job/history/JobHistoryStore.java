@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.history;
 
-import dev.forge.cluster.internal.database.DatabaseFault;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.history.JobHistoryCounters.Row;
@@ -84,7 +84,7 @@ public final class JobHistoryStore {
             return new Written();
         } catch (RuntimeException e) {
             String known = id.get();
-            if (known == null || DatabaseFault.isAnswered(e)) {
+            if (known == null || DatabaseFailure.kind(e).isAnswered()) {
                 throw e;
             }
             return new InDoubt(known);
@@ -148,7 +148,7 @@ public final class JobHistoryStore {
                     .query(String.class)
                     .single();
         } catch (DataAccessException e) {
-            if (!DatabaseFault.isAnswered(e)) {
+            if (!DatabaseFailure.kind(e).isAnswered()) {
                 throw e;
             }
             // Another server took over that has not seen the transaction.

@@ -5,8 +5,7 @@ package dev.forge.cluster.internal.job.operate;
 import dev.forge.cluster.internal.audit.AuditedChanges;
 import dev.forge.cluster.internal.audit.Operation;
 import dev.forge.cluster.internal.database.CallerTransaction;
-import dev.forge.cluster.internal.database.DatabaseFault;
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.enqueue.JobNews;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
@@ -224,7 +223,7 @@ public final class BulkJobs {
         try {
             recorded.changed(changed);
         } catch (DataAccessException e) {
-            throw StatementFailure.isOfRow(e) ? new NotRecorded(e) : e;
+            throw DatabaseFailure.kind(e).isOfRow() ? new NotRecorded(e) : e;
         }
     }
 
@@ -240,7 +239,7 @@ public final class BulkJobs {
         int[] rejected = {0};
         new Bisect<UUID>(
                         ids -> unaffected[0] += repeated(change, batch.of(ids)),
-                        StatementFailure::isOfRow,
+                        failure -> DatabaseFailure.kind(failure).isOfRow(),
                         Integer.MAX_VALUE,
                         (id, failure) -> {
                             if (rejected[0]++ == 0) {
@@ -260,7 +259,7 @@ public final class BulkJobs {
             try {
                 return change.of(batch);
             } catch (DataAccessException e) {
-                if (repetition == MOST_REPETITIONS || !DatabaseFault.isRolledBackForOthers(e)) {
+                if (repetition == MOST_REPETITIONS || !DatabaseFailure.kind(e).isConflict()) {
                     throw e;
                 }
             }

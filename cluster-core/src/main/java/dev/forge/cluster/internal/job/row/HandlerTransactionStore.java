@@ -3,8 +3,8 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.CallerTransaction;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.PreparedStatement;
@@ -91,7 +91,7 @@ public final class HandlerTransactionStore {
      * A row that the server refuses to delete, because a foreign key of the application references it for example, is left to the
      * clean-up.
      *
-     * @throws DataAccessException a {@linkplain StatementFailure#isLocked lock timeout} or {@linkplain StatementFailure#isTimeout
+     * @throws DataAccessException a {@linkplain DatabaseFailure.Kind#LOCK_TIMEOUT lock timeout} or {@linkplain DatabaseFailure.Kind#STATEMENT_TIMEOUT
      *     timeout} if another transaction has locked the row for too long
      */
     public boolean finish(UUID node, Finish finish) {
@@ -129,7 +129,7 @@ public final class HandlerTransactionStore {
 
     /** Undoes the deletion of a row that must stay; throws any other failure. */
     private void rollBackRefusedDeletion(DataAccessException failure) {
-        if (!StatementFailure.isRejection(failure)) {
+        if (!DatabaseFailure.kind(failure).isRejection()) {
             throw failure;
         }
         log.debug("A job's row cannot be deleted; it is left to the clean-up", failure);

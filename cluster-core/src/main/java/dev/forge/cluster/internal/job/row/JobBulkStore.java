@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.row;
 
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.job.JobFilter;
 import java.time.Instant;
 import java.time.ZoneOffset;
@@ -149,7 +150,7 @@ public final class JobBulkStore {
             in(batch, () -> statement(RETRY_KEYED, batch).update(), restarted -> restarted);
         } catch (DataAccessException e) {
             // Another job has got the key meanwhile, or may get it with a transaction that is still open.
-            if (!(e instanceof DuplicateKeyException) && !StatementFailure.isLocked(e)) {
+            if (!(e instanceof DuplicateKeyException) && DatabaseFailure.kind(e) != Kind.LOCK_TIMEOUT) {
                 throw e;
             }
         }

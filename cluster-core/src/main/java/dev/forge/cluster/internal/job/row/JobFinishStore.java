@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.row;
 
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
-import dev.forge.cluster.internal.database.StatementFailure;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
 import java.sql.Connection;
@@ -154,7 +154,7 @@ public final class JobFinishStore {
      * Ends these claims; returns those that this node no longer held. A claim that this node completed or failed before counts as
      * ended. If a statement fails, those of other {@linkplain #parts parts} may have been written.
      *
-     * @throws DataAccessException a {@linkplain StatementFailure#isLocked lock timeout} if another transaction has locked one of
+     * @throws DataAccessException a {@linkplain DatabaseFailure.Kind#LOCK_TIMEOUT lock timeout} if another transaction has locked one of
      *     the rows; {@link #finishUnlocked} writes the others
      */
     public Set<ClaimKey> finish(UUID node, Collection<Finish> finishes) {

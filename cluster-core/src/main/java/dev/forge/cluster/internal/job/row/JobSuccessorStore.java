@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.row;
 
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.database.StatementFailure;
 import java.sql.Types;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -156,8 +157,8 @@ public final class JobSuccessorStore {
 
     /** Behind a transaction pooler there is no lock timeout; the driver cancels the statement. */
     private static boolean isOfOneKey(DataAccessException failure) {
-        return StatementFailure.isLocked(failure)
-                || StatementFailure.isTimeout(failure)
-                || StatementFailure.isOfRow(failure);
+        return DatabaseFailure.kind(failure) == Kind.LOCK_TIMEOUT
+                || DatabaseFailure.kind(failure) == Kind.STATEMENT_TIMEOUT
+                || DatabaseFailure.kind(failure).isOfRow();
     }
 }

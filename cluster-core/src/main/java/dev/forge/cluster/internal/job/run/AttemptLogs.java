@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.run;
 
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.row.JobLogStore;
 import dev.forge.cluster.internal.job.row.JobLogStore.NewLine;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -73,7 +73,8 @@ public final class AttemptLogs {
             }
         } catch (RuntimeException e) {
             // Lines decide nothing about their job. A line that the database rejects would be rejected each time.
-            kept = !(e instanceof DataAccessException failure && StatementFailure.isOfRow(failure));
+            kept = !(e instanceof DataAccessException failure
+                    && DatabaseFailure.kind(failure).isOfRow());
             log.debug("Lines of {} jobs could not be written; {}", taken.size(), kept ? "kept" : "dropped", e);
         } finally {
             boolean keep = kept;

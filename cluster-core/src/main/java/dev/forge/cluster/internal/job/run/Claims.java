@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.run;
 
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.handler.WorkerSettings.Leases;
@@ -285,8 +285,8 @@ public final class Claims {
             finishes.stream().filter(finish -> ended.contains(finish.key())).forEach(this::reportEnd);
             return ended.size();
         } catch (DataAccessException | TransactionException e) {
-            boolean waited = StatementFailure.isLocked(e) && ++waits[0] <= MOST_WAITS;
-            if (finishes.size() > 1 && (waited || StatementFailure.isOfRow(e))) {
+            boolean waited = DatabaseFailure.kind(e) == DatabaseFailure.Kind.LOCK_TIMEOUT && ++waits[0] <= MOST_WAITS;
+            if (finishes.size() > 1 && (waited || DatabaseFailure.kind(e).isOfRow())) {
                 // A row that cannot be written, or whose successor is locked, must not block the others.
                 int half = finishes.size() / 2;
                 return giveUp(node, finishes.subList(0, half), waits)

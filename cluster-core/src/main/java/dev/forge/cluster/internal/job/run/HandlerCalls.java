@@ -2,9 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.run;
 
-import dev.forge.cluster.internal.database.ConnectionLoss;
-import dev.forge.cluster.internal.database.DatabaseFault;
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.finish.Finisher;
 import dev.forge.cluster.internal.job.finish.JobEnd;
 import dev.forge.cluster.internal.job.handler.Claim.Stop;
@@ -260,12 +258,13 @@ final class HandlerCalls {
             } else if (result instanceof Result.DeletionRefused refused) {
                 return isSingle() ? List.of(pauses.conflicted(first, refused.failure())) : failed(refused.failure());
             } else if (result instanceof Result.InDoubt doubt) {
-                unconfirmed = !DatabaseFault.isAnswered(doubt.failure());
+                unconfirmed = !DatabaseFailure.kind(doubt.failure()).isAnswered();
                 return isSingle() ? rolledBack(doubt.failure()) : suspects(doubt.failure());
             }
             var failed = (Result.Failed) result;
             unconfirmed = !failed.answered();
-            boolean inDoubt = unconfirmed && ConnectionLoss.caused(failed.failure());
+            boolean inDoubt =
+                    unconfirmed && DatabaseFailure.kind(failed.failure()) == DatabaseFailure.Kind.CONNECTION_LOST;
             return inDoubt && !isSingle() ? suspects(failed.failure()) : rolledBack(failed.failure());
         }
 
@@ -288,10 +287,10 @@ final class HandlerCalls {
         private @Nullable List<Ending> rolledBack(Throwable failure) {
             if (isSingle()
                     && first.stopReason() == null
-                    && DatabaseFault.isRolledBackForOthers(failure)
+                    && DatabaseFailure.kind(failure).isConflict()
                     && !first.limits().isPermanent(failure)
                     && pauses.mayConflict(first.id())) {
-                if (StatementFailure.isSerialization(failure)) {
+                if (DatabaseFailure.kind(failure) == DatabaseFailure.Kind.SERIALIZATION) {
                     claims.isolation().forget(first.handler());
                 }
                 return List.of(pauses.conflicted(first, failure));

@@ -2,10 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.run;
 
-import dev.forge.cluster.internal.database.BeginFailure;
 import dev.forge.cluster.internal.database.Causes;
-import dev.forge.cluster.internal.database.DatabaseFault;
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.row.ClaimKey;
 import dev.forge.cluster.internal.job.row.HandlerTransactionStore;
@@ -98,7 +96,7 @@ final class HandlerTransaction {
         try {
             status = transaction.manager().getTransaction(transaction.definition());
         } catch (TransactionException e) {
-            return BeginFailure.isTemporary(e) ? new Result.NotBegun(e) : new Result.Failed(e, true);
+            return DatabaseFailure.kind(e).canBeginLater() ? new Result.NotBegun(e) : new Result.Failed(e, true);
         }
         List<Ending> endings;
         boolean readCommitted;
@@ -142,7 +140,8 @@ final class HandlerTransaction {
             boolean held = all.size() == 1 ? store.finish(node, all.get(0)) : store.finishAll(node, all);
             return held ? null : new Result.ClaimLost();
         } catch (DataAccessException e) {
-            if (StatementFailure.isLocked(e) || StatementFailure.isTimeout(e)) {
+            if (DatabaseFailure.kind(e) == DatabaseFailure.Kind.LOCK_TIMEOUT
+                    || DatabaseFailure.kind(e) == DatabaseFailure.Kind.STATEMENT_TIMEOUT) {
                 return new Result.RowLocked();
             }
             throw e;
@@ -174,7 +173,7 @@ final class HandlerTransaction {
         try {
             transaction.manager().commit(status);
         } catch (RuntimeException | Error e) {
-            boolean answered = DatabaseFault.isAnswered(e);
+            boolean answered = DatabaseFailure.kind(e).isAnswered();
             Boolean committed = isCommitted(attempts.get(0));
             if (committed == null) {
                 return new Result.InDoubt(e);
@@ -202,7 +201,7 @@ final class HandlerTransaction {
 
     /** Returns whether a commit may have failed because the row of a job is deleted. Without the deletion the failure counts. */
     private boolean isRefusedDeletion(Attempt first, List<Ending> endings, Throwable failure) {
-        boolean refused = StatementFailure.isRejection(failure)
+        boolean refused = DatabaseFailure.kind(failure).isRejection()
                 && endings.stream().map(Ending::finish).anyMatch(finish -> finish != null && finish.isDeletion());
         if (refused && leftToCleanUp.add(first.name())) {
             log.info(

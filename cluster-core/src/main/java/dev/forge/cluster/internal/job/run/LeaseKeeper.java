@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.run;
 
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.row.ClaimKey;
 import dev.forge.cluster.internal.job.row.JobStores;
 import dev.forge.cluster.internal.job.run.AttemptState.Phase;
@@ -176,7 +176,7 @@ public final class LeaseKeeper {
         var result = new HashSet<ClaimKey>();
         new Bisect<ClaimKey>(
                         some -> result.addAll(statement.apply(some)),
-                        StatementFailure::isOfRow,
+                        failure -> DatabaseFailure.kind(failure).isOfRow(),
                         Integer.MAX_VALUE,
                         (key, failure) -> log.debug("Job {}: a statement on its claim failed", key.id(), failure))
                 .run(keys);

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.upkeep;
 
-import dev.forge.cluster.internal.database.StatementFailure;
-import dev.forge.cluster.internal.database.TransientFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.handler.WorkerSettings;
 import dev.forge.cluster.internal.job.row.JobClockStore;
@@ -193,7 +193,7 @@ public final class JobSweeper {
                     failureReported &= after != null || found == limit;
                     portion.succeeded();
                 } catch (DataAccessException e) {
-                    boolean slow = TransientFailure.caused(e);
+                    boolean slow = DatabaseFailure.kind(e).isTransient();
                     if (slow && limit > 1) {
                         portion.failed(limit);
                         found = limit;
@@ -241,10 +241,10 @@ public final class JobSweeper {
     }
 
     private static boolean isOfRow(DataAccessException failure) {
-        return !TransientFailure.caused(failure)
-                || StatementFailure.isPerhapsOfRow(failure)
-                || StatementFailure.isTimeout(failure)
-                || StatementFailure.isLocked(failure);
+        return !DatabaseFailure.kind(failure).isTransient()
+                || DatabaseFailure.kind(failure).isPerhapsOfRow()
+                || DatabaseFailure.kind(failure) == Kind.STATEMENT_TIMEOUT
+                || DatabaseFailure.kind(failure) == Kind.LOCK_TIMEOUT;
     }
 
     private void reportFailure(UUID job, DataAccessException failure) {

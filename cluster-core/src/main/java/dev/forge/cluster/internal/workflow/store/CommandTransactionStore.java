@@ -3,7 +3,8 @@
 package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.CallerTransaction;
-import dev.forge.cluster.internal.database.StatementFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.UUID;
@@ -75,7 +76,7 @@ final class CommandTransactionStore {
         try {
             return work.get();
         } catch (DataAccessException e) {
-            if (!StatementFailure.isLocked(e)) {
+            if (DatabaseFailure.kind(e) != Kind.LOCK_TIMEOUT) {
                 throw e;
             }
             throw new CannotAcquireLockException(
