@@ -101,7 +101,7 @@ class JobEnqueueTests extends JobFixture {
         DefaultJobs jobs = member.jobs();
         alike(() -> jobs.enqueueNamed("workflow:order@1", null), "'workflow:order@1'", "Workflows.start");
         alike(
-                () -> jobs.enqueueNamed("order", null, JobOptions.defaults().withCapability("(other)")),
+                () -> jobs.enqueue(new Order("a", 1), JobOptions.defaults().withCapability("(other)")),
                 "'order', capability => '(other)'",
                 "reserved");
         alike(() -> jobs.enqueueNamed("daemon:feed", null), "'daemon:feed'", "daemon:");
