@@ -8,7 +8,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
 /** Bounds what readers take from the application: each waits for its turn, and gives up if it does not come soon. */
-final class ReadPermits {
+public final class ReadPermits {
 
     /** How many further calls may wait: each has a thread of the web server. */
     private static final int MOST_WAITING = 8;
@@ -17,7 +17,8 @@ final class ReadPermits {
 
     private final Semaphore permits;
 
-    ReadPermits(int concurrent) {
+    /** @param concurrent how many may read at a time */
+    public ReadPermits(int concurrent) {
         this.permits = new Semaphore(concurrent, true);
     }
 
