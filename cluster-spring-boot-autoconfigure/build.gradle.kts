@@ -15,6 +15,7 @@ dependencies {
     optional("io.projectreactor:reactor-core")
     optional("org.springframework.security:spring-security-core")
     optional("jakarta.servlet:jakarta.servlet-api")
+    optional("org.springframework.security:spring-security-web")
     optional("org.springframework.security:spring-security-config")
     optional("org.springframework.security:spring-security-oauth2-client")
     optional("org.springframework.data:spring-data-redis")

@@ -8,7 +8,7 @@ public enum AuditSource {
     DASHBOARD,
     /** The Actuator endpoint. */
     ENDPOINT,
-    /** The HTTP API for jobs. */
+    /** The HTTP API for jobs, or that for operators. */
     HTTP,
     /** A call of the Java API by the application. */
     JAVA,

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.dashboard;
 
+import dev.forge.cluster.autoconfigure.operations.web.SiteRequest;
+import dev.forge.cluster.autoconfigure.operations.web.SiteResponse;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -98,21 +100,21 @@ final class Assets {
         return contents;
     }
 
-    DashboardResponse page(DashboardRequest request) {
+    SiteResponse page(SiteRequest request) {
         String tag = "\"" + hash + "\"";
         if (tag.equals(request.header("If-None-Match"))) {
-            return new DashboardResponse(304, Map.of("ETag", tag, "Cache-Control", "private, no-cache"), new byte[0]);
+            return new SiteResponse(304, Map.of("ETag", tag, "Cache-Control", "private, no-cache"), new byte[0]);
         }
         return served(files.get(PAGE), request)
                 .withHeader("Cache-Control", "private, no-cache")
                 .withHeader("ETag", tag);
     }
 
-    DashboardResponse file(DashboardRequest request) {
+    SiteResponse file(SiteRequest request) {
         Matcher address = ADDRESS.matcher(request.path());
         File file = address.matches() ? files.get(address.group(2)) : null;
         if (file == null) {
-            return new DashboardResponse(404, Map.of("Cache-Control", "no-store"), new byte[0]);
+            return new SiteResponse(404, Map.of("Cache-Control", "no-store"), new byte[0]);
         }
         // During a deployment the page may come from a node of another version. It gets the files of this one, and does
         // not keep them.
@@ -122,11 +124,11 @@ final class Assets {
                         address.group(1).equals(hash) ? "public, max-age=31536000, immutable" : "no-store");
     }
 
-    private static DashboardResponse served(@Nullable File file, DashboardRequest request) {
+    private static SiteResponse served(@Nullable File file, SiteRequest request) {
         if (file == null) {
             throw new IllegalStateException("The dashboard has no page");
         }
-        var response = new DashboardResponse(
+        var response = new SiteResponse(
                 200,
                 Map.of("Content-Type", file.type, "Vary", "Accept-Encoding"),
                 request.acceptsGzip() ? file.gzip : file.content);

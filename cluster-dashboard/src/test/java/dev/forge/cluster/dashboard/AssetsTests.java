@@ -4,6 +4,7 @@ package dev.forge.cluster.dashboard;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.autoconfigure.operations.web.SiteResponse;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -133,18 +134,17 @@ class AssetsTests {
     @Test
     void file_is_kept_by_browsers_under_its_hash_only() throws IOException {
         Assets assets = Assets.load();
-        DashboardResponse page = assets.page(TestRequests.get("/").build());
+        SiteResponse page = assets.page(TestRequests.get("/").build());
         String app = new String(page.body(), StandardCharsets.UTF_8)
                 .replaceAll("(?s).*src=\"(assets/[0-9a-f]+/app.js)\".*", "/$1");
-        DashboardResponse current = assets.file(TestRequests.get(app).build());
+        SiteResponse current = assets.file(TestRequests.get(app).build());
         assertThat(current.status()).isEqualTo(200);
         assertThat(current.headers())
                 .containsEntry("Cache-Control", "public, max-age=31536000, immutable")
                 .containsEntry("Content-Type", "text/javascript;charset=UTF-8");
-        DashboardResponse other =
-                assets.file(TestRequests.get("/assets/ffff/app.js").build());
+        SiteResponse other = assets.file(TestRequests.get("/assets/ffff/app.js").build());
         assertThat(other.headers()).containsEntry("Cache-Control", "no-store");
-        DashboardResponse gzip = assets.file(
+        SiteResponse gzip = assets.file(
                 TestRequests.get(app).withHeader("Accept-Encoding", "br, gzip").build());
         assertThat(gzip.headers()).containsEntry("Content-Encoding", "gzip");
         try (var in = new GZIPInputStream(new ByteArrayInputStream(gzip.body()))) {
@@ -155,7 +155,7 @@ class AssetsTests {
     @Test
     void page_is_revalidated() {
         Assets assets = Assets.load();
-        DashboardResponse page = assets.page(TestRequests.get("/").build());
+        SiteResponse page = assets.page(TestRequests.get("/").build());
         assertThat(page.headers()).containsEntry("Cache-Control", "private, no-cache");
         String tag = page.headers().get("ETag");
         assertThat(assets.page(TestRequests.get("/")

@@ -41,8 +41,8 @@ class DashboardTestApplication {
             forge.cluster.node.name=shop-1
             server.servlet.context-path=/shop
             server.servlet.session.cookie.path=/
-            forge.cluster.dashboard.authorities.view=ROLE_ADMIN,ROLE_VIEWER,ROLE_OPERATOR
-            forge.cluster.dashboard.authorities.operate=ROLE_ADMIN,ROLE_OPERATOR
+            forge.cluster.operations.authorities.view=ROLE_ADMIN,ROLE_VIEWER,ROLE_OPERATOR
+            forge.cluster.operations.authorities.operate=ROLE_ADMIN,ROLE_OPERATOR
             forge.cluster.dashboard.trace-url=https://traces.test/{traceId}
             """;
 

@@ -133,7 +133,8 @@ class ArchitectureTests {
         SLICES_OF_THE_WIRING_DO_NOT_SEE_EACH_OTHER(classes().should(useNoOtherWiring())),
         OPERATIONS_KNOW_NO_ADAPTER(noClasses()
                 .that()
-                .resideInAPackage(WIRING + ".operations")
+                .resideInAnyPackage(
+                        WIRING + ".operations", WIRING + ".operations.resource", WIRING + ".operations.json")
                 .should()
                 .dependOnClassesThat(resideInAPackage("org.springframework.boot.actuate..")
                         // What the application configures for all of its endpoints.

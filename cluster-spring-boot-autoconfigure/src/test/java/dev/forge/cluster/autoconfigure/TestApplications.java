@@ -14,7 +14,7 @@ import dev.forge.cluster.autoconfigure.job.JobAutoConfiguration;
 import dev.forge.cluster.autoconfigure.leader.LeaderAutoConfiguration;
 import dev.forge.cluster.autoconfigure.lock.LockAutoConfiguration;
 import dev.forge.cluster.autoconfigure.metrics.ClusterMetricsAutoConfiguration;
-import dev.forge.cluster.autoconfigure.operations.ClusterOperationsAutoConfiguration;
+import dev.forge.cluster.autoconfigure.operations.resource.ClusterOperationsAutoConfiguration;
 import dev.forge.cluster.autoconfigure.startup.StartupAutoConfiguration;
 import dev.forge.cluster.autoconfigure.state.StateAutoConfiguration;
 import dev.forge.cluster.job.JobInfo;

@@ -6,7 +6,7 @@ import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.operations.ClusterOperations;
-import dev.forge.cluster.autoconfigure.operations.ClusterOperationsAutoConfiguration;
+import dev.forge.cluster.autoconfigure.operations.resource.ClusterOperationsAutoConfiguration;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.JobEngine;

@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
 import dev.forge.cluster.autoconfigure.operations.ClusterOperations;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -23,6 +24,10 @@ import org.springframework.boot.actuate.endpoint.web.WebEndpointResponse;
  * ClusterOperations}, which rejects parameters that a resource does not have, would not see them.
  */
 final class UnknownParameters implements OperationInvokerAdvisor {
+
+    /** Where further parameters are known. */
+    static final String API =
+            "Use the HTTP API for operators: forge.cluster.operations.enabled, or api/v1/ of the dashboard.";
 
     private final EndpointId endpoint;
     private final ObjectProvider<ClusterOperations> operations;
@@ -46,14 +51,17 @@ final class UnknownParameters implements OperationInvokerAdvisor {
             return unknown.isEmpty()
                     ? invoker.invoke(context)
                     : new WebEndpointResponse<>(
-                            Map.of(
-                                    "error",
-                                    "Unknown parameters %s. Known: %s"
-                                            .formatted(
-                                                    unknown,
-                                                    new TreeSet<>(ofResource(type, context.getArguments(), known)))),
+                            Map.of("error", message(type, context.getArguments(), unknown, known)),
                             WebEndpointResponse.STATUS_BAD_REQUEST);
         };
+    }
+
+    private String message(OperationType type, Map<String, Object> arguments, Set<String> unknown, Set<String> known) {
+        Set<String> all = ofResource(type, arguments, known);
+        var here = new TreeSet<>(all);
+        here.retainAll(known);
+        String message = "Unknown parameters %s. Known: %s".formatted(unknown, here);
+        return Collections.disjoint(all, unknown) ? message : message + ". " + API;
     }
 
     /** Returns the parameters of the resource that a request is for; all of the operation if there is no such resource. */

@@ -9,15 +9,14 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Function;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
  * What operators see and do, for adapters such as the Actuator endpoint. An adapter authenticates and authorizes its users, translates
- * requests, and writes the descriptors, for example as JSON.
+ * requests, and writes the results as JSON.
  *
  * <p>A path has the name of a resource, such as {@code jobs}, and the name or id of an entry, whose segments may be several. Values of
- * the application in descriptors are sanitized, and masked unless the {@linkplain Caller#seesValues() caller sees them}.
+ * the application are sanitized, and masked unless the {@linkplain Caller#seesValues() caller sees them}.
  *
  * <p>All calls use the database and block.
  */
@@ -33,13 +32,16 @@ public final class ClusterOperations {
     private static final int LONGEST_REASON = 500;
 
     private final ReadPermits reads = new ReadPermits(CONCURRENT_READS);
-    private final Supplier<ClusterDescriptor> overview;
     private final Map<String, Resource> resources = new TreeMap<>();
 
     private final AuditTrail trail;
 
-    ClusterOperations(Supplier<ClusterDescriptor> overview, AuditTrail trail, List<Resource> resources) {
-        this.overview = overview;
+    /**
+     * Creates operations on resources.
+     *
+     * @param trail records changes
+     */
+    public ClusterOperations(AuditTrail trail, List<? extends Resource> resources) {
         this.trail = trail;
         resources.forEach(resource -> this.resources.put(resource.name(), resource));
     }
@@ -47,11 +49,6 @@ public final class ClusterOperations {
     /** Returns the names of the resources, with which paths begin. */
     public Set<String> resources() {
         return Set.copyOf(resources.keySet());
-    }
-
-    /** Returns an overview of the cluster. */
-    public ClusterDescriptor overview() {
-        return overview.get();
     }
 
     /**
@@ -78,7 +75,7 @@ public final class ClusterOperations {
      * @param path the resource, followed by the name or id of the entry; the resource alone: all entries that match
      * @param state the requested state, for example {@code cancelled}
      * @param parameters those of {@link #changeParameters}; {@code reason} says why the caller makes the change
-     * @return the descriptor of the changed entry
+     * @return the changed entry
      * @throws MissingReasonException if the change destroys something, and the caller gives no reason
      * @throws InvalidOperationException if a parameter is unknown or invalid, or if the change is not possible
      */
@@ -93,7 +90,6 @@ public final class ClusterOperations {
         Set<String> known = changeParameters(path)
                 .orElseThrow(() -> new InvalidOperationException(
                         "The state of all %1$s cannot be changed at once: POST to %1$s/{name or id}".formatted(name)));
-        LimitsResource.requireNoLimits(request, known);
         request.requireOnly(known);
         String reason = reason(request, state);
         return trail.as(caller.operator(), reason, () -> resource.change(request, state));

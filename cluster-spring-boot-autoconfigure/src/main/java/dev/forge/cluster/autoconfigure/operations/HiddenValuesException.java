@@ -14,11 +14,12 @@ public final class HiddenValuesException extends InvalidOperationException {
     private static final long serialVersionUID = 1L;
 
     /** @param parameters the parameters that select by values */
-    HiddenValuesException(Collection<String> parameters) {
+    public HiddenValuesException(Collection<String> parameters) {
         super("The parameters %s select by values that are hidden from this user".formatted(new TreeSet<>(parameters)));
     }
 
-    HiddenValuesException(String message) {
+    /** @param message says what contains hidden values */
+    public HiddenValuesException(String message) {
         super(message);
     }
 }

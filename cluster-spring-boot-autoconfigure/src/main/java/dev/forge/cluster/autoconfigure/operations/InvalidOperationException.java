@@ -10,7 +10,8 @@ public class InvalidOperationException extends RuntimeException {
 
     private static final long serialVersionUID = 1L;
 
-    InvalidOperationException(String message) {
+    /** @param message names the parameter and its value, or the entry and its state */
+    public InvalidOperationException(String message) {
         super(message);
     }
 
@@ -19,7 +20,7 @@ public class InvalidOperationException extends RuntimeException {
     }
 
     /** Returns the exception for a call that the API has refused, with the reason that the API gave. */
-    static InvalidOperationException because(RuntimeException reason) {
+    public static InvalidOperationException because(RuntimeException reason) {
         return new InvalidOperationException(String.valueOf(reason.getMessage()), reason);
     }
 }

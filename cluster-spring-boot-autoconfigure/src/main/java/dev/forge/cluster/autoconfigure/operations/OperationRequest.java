@@ -22,15 +22,15 @@ import org.springframework.boot.convert.DurationStyle;
  *
  * @param path the name of the resource, followed by the segments of the name or id of an entry
  */
-record OperationRequest(Caller caller, List<String> path, Map<String, String> parameters) {
+public record OperationRequest(Caller caller, List<String> path, Map<String, String> parameters) {
 
     private static final int MAX_LIMIT = 1_000;
 
     /** Parameters with JSON, which people lay out in lines. */
     private static final Set<String> JSON = Set.of("payload", "value");
 
-    /** Rejects control characters: the database would reject a NUL with an error that looks like a failure of the server. */
-    OperationRequest {
+    /** Creates a request. Rejects control characters: the database would reject a NUL with an error that looks like a failure of the server. */
+    public OperationRequest {
         requirePrintable("path", String.join("/", path));
         parameters.forEach((name, text) ->
                 requirePrintable(name, JSON.contains(name) ? text.replaceAll("[\\n\\r\\t]", " ") : text));
@@ -45,17 +45,21 @@ record OperationRequest(Caller caller, List<String> path, Map<String, String> pa
     }
 
     /** Returns whether the request is about one entry rather than the resource. */
-    boolean hasEntry() {
+    public boolean hasEntry() {
         return path.size() > 1;
     }
 
     /** Returns the path behind the resource: names may contain slashes. */
-    String entry() {
+    public String entry() {
         return String.join("/", path.subList(1, path.size()));
     }
 
-    /** @param known the names of the parameters that the request may have */
-    void requireOnly(Iterable<String> known) {
+    /**
+     * Rejects other parameters.
+     *
+     * @param known the names of the parameters that the request may have
+     */
+    public void requireOnly(Iterable<String> known) {
         var unknown = new TreeSet<>(parameters.keySet());
         var sorted = new TreeSet<String>();
         known.forEach(sorted::add);
@@ -66,13 +70,12 @@ record OperationRequest(Caller caller, List<String> path, Map<String, String> pa
     }
 
     /** Returns a parameter; null if it is absent. */
-    @Nullable
-    String text(String parameter) {
+    public @Nullable String text(String parameter) {
         return parameters.get(parameter);
     }
 
     /** Returns how many entries to return: the parameter {@code limit}. */
-    int limit(int defaultLimit) {
+    public int limit(int defaultLimit) {
         Integer requested = integer("limit");
         int limit = requested == null ? defaultLimit : requested;
         if (limit < 1 || limit > MAX_LIMIT) {
@@ -81,18 +84,18 @@ record OperationRequest(Caller caller, List<String> path, Map<String, String> pa
         return limit;
     }
 
-    @Nullable
-    Integer integer(String parameter) {
+    /** Returns a parameter that is a number; null if it is absent. */
+    public @Nullable Integer integer(String parameter) {
         return converted(parameter, "a whole number of at most 32 bits", Integer::valueOf);
     }
 
-    @Nullable
-    Long longInteger(String parameter) {
+    /** Returns a parameter that is a number; null if it is absent. */
+    public @Nullable Long longInteger(String parameter) {
         return converted(parameter, "a whole number of at most 64 bits", Long::valueOf);
     }
 
     /** Returns whether a parameter is {@code true}; false if it is absent. */
-    boolean flag(String parameter) {
+    public boolean flag(String parameter) {
         return Boolean.TRUE.equals(converted(parameter, "true or false", text -> switch (text) {
             case "true" -> true;
             case "false" -> false;
@@ -100,13 +103,13 @@ record OperationRequest(Caller caller, List<String> path, Map<String, String> pa
         }));
     }
 
-    @Nullable
-    Instant time(String parameter) {
+    /** Returns a parameter that is a time; null if it is absent. */
+    public @Nullable Instant time(String parameter) {
         return converted(parameter, "a time such as 2030-01-31T08:00:00Z", Instant::parse);
     }
 
     /** Returns a length of time, for example {@code PT6H} or {@code 6h}. */
-    Duration duration(String parameter, Duration ifAbsent) {
+    public Duration duration(String parameter, Duration ifAbsent) {
         Duration given = converted(parameter, "a length of time such as 6h or PT6H", DurationStyle::detectAndParse);
         return given == null ? ifAbsent : given;
     }
@@ -124,12 +127,12 @@ record OperationRequest(Caller caller, List<String> path, Map<String, String> pa
     }
 
     /** Parses a status; null if it is absent. */
-    static <E extends Enum<E>> @Nullable E status(Class<E> type, @Nullable String text) {
+    public static <E extends Enum<E>> @Nullable E status(Class<E> type, @Nullable String text) {
         return text == null ? null : constant(type, "status", text);
     }
 
     /** Parses the text of an enum constant. */
-    static <E extends Enum<E>> E constant(Class<E> type, String parameter, String text) {
+    public static <E extends Enum<E>> E constant(Class<E> type, String parameter, String text) {
         List<E> constants = List.of(type.getEnumConstants());
         return constants.stream()
                 .filter(constant -> EnumText.underscored(constant).equals(text.toLowerCase(Locale.ROOT)))
@@ -141,8 +144,12 @@ record OperationRequest(Caller caller, List<String> path, Map<String, String> pa
                                 constants.stream().map(EnumText::underscored).toList())));
     }
 
-    /** @param kind the kind of thing that has the id, for the message */
-    static UUID id(String kind, String text) {
+    /**
+     * Parses an id.
+     *
+     * @param kind the kind of thing that has the id, for the message
+     */
+    public static UUID id(String kind, String text) {
         try {
             return UUID.fromString(text);
         } catch (IllegalArgumentException e) {
@@ -150,12 +157,13 @@ record OperationRequest(Caller caller, List<String> path, Map<String, String> pa
         }
     }
 
-    /** Returns the result with a descriptor; null: there is no such entry. */
-    OperationResult result(@Nullable Object descriptor) {
-        return descriptor == null ? notFound() : new OperationResult.Found(descriptor);
+    /** Returns the result with a body; null: there is no such entry. */
+    public OperationResult result(@Nullable Map<String, @Nullable Object> body) {
+        return body == null ? notFound() : new OperationResult.Found(body);
     }
 
-    OperationResult notFound() {
+    /** Returns that there is no such entry. */
+    public OperationResult notFound() {
         return new OperationResult.NotFound("Not found: '%s'".formatted(String.join("/", path)));
     }
 }

@@ -2,16 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.operations;
 
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
 /** The result of a call of {@link ClusterOperations}. */
 public sealed interface OperationResult {
 
     /**
      * The call succeeded.
      *
-     * @param descriptor what was read, or the state after the change: one of the descriptors of this package, such as {@link
-     *     JobsDescriptor}
+     * @param body what was read, or the state after the change: the members of a JSON object, with values that any JSON library writes
      */
-    record Found(Object descriptor) implements OperationResult {}
+    record Found(Map<String, @Nullable Object> body) implements OperationResult {}
 
     /**
      * There is no such resource or entry.

@@ -8,7 +8,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
 /** Bounds what readers take from the application: each waits for its turn, and gives up if it does not come soon. */
-final class ReadPermits {
+public final class ReadPermits {
 
     /** How many further calls may wait: each has a thread of the web server. */
     private static final int MOST_WAITING = 8;
@@ -17,11 +17,13 @@ final class ReadPermits {
 
     private final Semaphore permits;
 
-    ReadPermits(int concurrent) {
+    /** @param concurrent how many may read at a time */
+    public ReadPermits(int concurrent) {
         this.permits = new Semaphore(concurrent, true);
     }
 
-    OperationResult read(Supplier<OperationResult> read) {
+    /** Reads, if a permit becomes free in time. */
+    public OperationResult read(Supplier<OperationResult> read) {
         try {
             if (permits.getQueueLength() >= MOST_WAITING
                     || !permits.tryAcquire(PATIENCE.toMillis(), TimeUnit.MILLISECONDS)) {

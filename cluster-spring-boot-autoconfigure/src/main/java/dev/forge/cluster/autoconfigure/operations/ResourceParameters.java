@@ -17,30 +17,34 @@ import org.jspecify.annotations.Nullable;
  * @param changeOfAll those of a change of many entries; null: many cannot be changed at once
  * @param change those of a change of one entry; null: entries cannot be changed
  */
-record ResourceParameters(
+public record ResourceParameters(
         Set<String> list,
         @Nullable Set<String> entry,
         @Nullable Set<String> changeOfAll,
         @Nullable Set<String> change) {
 
-    static ResourceParameters ofList(String... names) {
+    /** Returns the parameters of a resource that can only be listed. */
+    public static ResourceParameters ofList(String... names) {
         return new ResourceParameters(Set.of(names), null, null, null);
     }
 
-    ResourceParameters withEntry(String... names) {
+    /** Returns a copy whose entries can be read. */
+    public ResourceParameters withEntry(String... names) {
         return new ResourceParameters(list, Set.of(names), changeOfAll, change);
     }
 
-    ResourceParameters withChange(String... names) {
+    /** Returns a copy whose entries can be changed. */
+    public ResourceParameters withChange(String... names) {
         return new ResourceParameters(list, entry, changeOfAll, Set.of(names));
     }
 
-    ResourceParameters withChangeOfAll(Collection<String> names) {
+    /** Returns a copy of which many entries can be changed at once. */
+    public ResourceParameters withChangeOfAll(Collection<String> names) {
         return new ResourceParameters(list, entry, Set.copyOf(names), change);
     }
 
     /** Returns names together with others. */
-    static Set<String> together(Collection<String> names, String... others) {
+    public static Set<String> together(Collection<String> names, String... others) {
         return Stream.concat(names.stream(), Stream.of(others)).collect(Collectors.toUnmodifiableSet());
     }
 }

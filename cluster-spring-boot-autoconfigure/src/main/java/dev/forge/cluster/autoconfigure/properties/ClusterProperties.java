@@ -57,6 +57,7 @@ public record ClusterProperties(
         @DefaultValue @NestedConfigurationProperty RateLimitProperties rateLimit,
         @DefaultValue @NestedConfigurationProperty WakeupProperties wakeup,
         @DefaultValue @NestedConfigurationProperty WebProperties web,
+        @DefaultValue @NestedConfigurationProperty OperationsProperties operations,
         @DefaultValue @NestedConfigurationProperty DashboardProperties dashboard,
         @DefaultValue @NestedConfigurationProperty OAuth2Properties oauth2,
         @DefaultValue @NestedConfigurationProperty WorkflowProperties workflow,

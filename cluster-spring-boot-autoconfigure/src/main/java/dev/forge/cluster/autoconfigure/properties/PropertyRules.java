@@ -79,6 +79,15 @@ public final class PropertyRules {
         }
     }
 
+    /** Requires a path below the context path. */
+    public static void plainPath(String key, String path) {
+        require(
+                path.matches("(/(?!\\.{1,2}(/|$))[A-Za-z0-9._~-]+)+"),
+                key,
+                path,
+                "must be a plain path such as /forge/dashboard, without a trailing slash");
+    }
+
     /** Returns the key with its value, {@code forge.cluster.node.mode (leader)}. */
     public static String named(String key, @Nullable Object value) {
         return PREFIX + key + " (" + text(value) + ")";

@@ -8,8 +8,8 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.TestApplications;
-import dev.forge.cluster.autoconfigure.operations.ClusterDescriptor;
 import dev.forge.cluster.autoconfigure.operations.ClusterOperations;
+import dev.forge.cluster.autoconfigure.operations.web.ApiClient;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobContext;
@@ -67,18 +67,19 @@ class ClusterEndpointTests {
         runner().run(context -> {
             // The node is elected some time after its start, and a paused machine may lose a term.
             await().untilAsserted(() -> {
-                ClusterDescriptor overview =
-                        context.getBean(ClusterEndpoint.class).cluster();
-                assertThat(overview.cluster()).isEqualTo("orders");
-                assertThat(overview.nodes()).isEqualTo(Map.of("active", 1L));
-                assertThat(overview.node().name()).isEqualTo("first");
-                assertThat(overview.node().state()).isEqualTo("running");
-                assertThat(overview.node().leads()).contains("scheduler");
-                assertThat(overview.leaders())
-                        .extracting(ClusterDescriptor.Leader::role)
-                        .containsExactly("log_compactor", "metrics_aggregator", "scheduler");
-                assertThat(overview.leaders())
-                        .allSatisfy(leader -> assertThat(leader.term()).isPositive());
+                EndpointClient.Response overview = EndpointClient.of(context).get();
+                assertThat(overview.at("cluster")).isEqualTo("orders");
+                assertThat(overview.at("nodes")).isEqualTo(Map.of("active", 1));
+                assertThat(overview.at("node", "name")).isEqualTo("first");
+                assertThat(overview.at("node", "state")).isEqualTo("running");
+                assertThat(overview.list("node", "leads")).asString().contains("scheduler");
+                assertThat(overview.list("leaders"))
+                        .extracting(leader -> ((Map<?, ?>) leader).get("role"))
+                        .asString()
+                        .isEqualTo("[log_compactor, metrics_aggregator, scheduler]");
+                assertThat(overview.list("leaders"))
+                        .allSatisfy(leader -> assertThat((Integer) ((Map<?, ?>) leader).get("term"))
+                                .isPositive());
             });
             EndpointClient client = EndpointClient.of(context);
             assertThat(client.get("nodes").at("nodes", 0, "name")).isEqualTo("first");
@@ -277,14 +278,34 @@ class ClusterEndpointTests {
                                     Map.of("state", "cancelled", "tags", "a", "name", "b"),
                                     "jobs")
                             .error(400))
-                    .contains("[tags]", "everyJob");
-            assertThat(client.get(Map.of("tagg", "a"), "jobs").error(400)).contains("[tagg]");
-            assertThat(client.get(Map.of("tag", "a,,b"), "jobs").error(400)).contains("'a,,b'");
+                    .contains("[name, tags]", "Known: [reason]", "HTTP API", "forge.cluster.operations.enabled");
+            assertThat(client.get(Map.of("tagg", "a"), "jobs").error(400))
+                    .isEqualTo("Unknown parameters [tagg]. Known: [after, limit, name, status]");
+            assertThat(client.get(Map.of("status", "failed,,pending"), "jobs").error(400))
+                    .contains("'failed,,pending'");
+            assertThat(ApiClient.of(context).get(Map.of("tag", "a,,b"), "jobs").error(400))
+                    .contains("'a,,b'");
+        });
+    }
+
+    @Test
+    void changes_of_many_entries_belong_to_the_http_api() {
+        runner().withBean(Post.class).run(context -> {
+            Jobs jobs = context.getBean(Jobs.class);
+            jobs.pause("send");
+            UUID job = jobs.enqueue(letter()).id();
+            for (String[] path : new String[][] {{"jobs"}, {"jobs", ""}}) {
+                assertThat(EndpointClient.of(context).post("cancelled", path).error(400))
+                        .contains("jobs/{name or id}", "HTTP API", "forge.cluster.operations.enabled");
+            }
+            assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
+            jobs.cancel(job);
+            jobs.resume("send");
         });
     }
 
     /** Returns the ids of all jobs with an error. A search that takes long, on a busy machine, ends with a page without jobs. */
-    private static List<Object> allPages(EndpointClient client, String error) {
+    private static List<Object> allPages(ApiClient client, String error) {
         var ids = new ArrayList<Object>();
         var query = new HashMap<String, Object>(Map.of("error", error));
         do {
@@ -297,8 +318,8 @@ class ClusterEndpointTests {
 
     @Test
     void jobs_are_searched_page_by_page() {
-        runnerThatShowsValuesToOperators().withBean(Post.class).run(context -> {
-            EndpointClient client = EndpointClient.of(context).inRole("operator");
+        runner().withBean(Post.class).run(context -> {
+            ApiClient client = ApiClient.of(context);
             Jobs jobs = context.getBean(Jobs.class);
             jobs.pause("send");
             JobOptions options = JobOptions.defaults()
@@ -341,7 +362,7 @@ class ClusterEndpointTests {
             assertThat(client.get("jobs", new UUID(0, 0).toString(), "logs").status())
                     .isEqualTo(404);
             assertThat(client.get("jobs", "burn", "logs").error(400)).contains("'burn' is not a job id");
-            EndpointClient anonymous = EndpointClient.of(context);
+            ApiClient anonymous = client.blind();
             assertThat(anonymous.get("jobs", burnt.toString(), "logs").at("lines", 0, "message"))
                     .isEqualTo("******");
             assertThat(anonymous.get(Map.of("tag", "sale"), "jobs").list("jobs"))
@@ -358,16 +379,16 @@ class ClusterEndpointTests {
     @Test
     void jobs_that_match_a_query_are_changed_together() {
         runner().withBean(Post.class).run(context -> {
-            EndpointClient client = EndpointClient.of(context);
+            ApiClient client = ApiClient.of(context).blind();
             Jobs jobs = context.getBean(Jobs.class);
             jobs.pause("send");
             jobs.enqueueAll(
                     Collections.nCopies(5, letter()), JobOptions.defaults().withTags("sale"));
             jobs.enqueueAll(Collections.nCopies(2, letter()));
-            assertThat(changeAll(client, Map.of("state", "cancelled", "tag", "sale", "preview", "true"))
+            assertThat(changeAll(client, Map.of("state", "cancelled", "tag", "sale", "preview", true))
                             .body())
                     .isEqualTo(Map.of("examined", 5, "matched", 5, "changed", 0, "rejected", 0, "preview", true));
-            EndpointClient.Response some = changeAll(client, Map.of("state", "cancelled", "tag", "sale", "limit", "3"));
+            EndpointClient.Response some = changeAll(client, Map.of("state", "cancelled", "tag", "sale", "limit", 3));
             assertThat(some.at("changed")).isEqualTo(3);
             assertThat(changeAll(
                                     client,
@@ -407,10 +428,10 @@ class ClusterEndpointTests {
         });
     }
 
-    private static EndpointClient.Response changeAll(EndpointClient client, Map<String, Object> arguments) {
+    private static EndpointClient.Response changeAll(ApiClient client, Map<String, Object> arguments) {
         var withReason = new HashMap<>(arguments);
         withReason.put("reason", "test");
-        return client.invoke(WebEndpointHttpMethod.POST, withReason, "jobs");
+        return client.change(withReason, "jobs");
     }
 
     @Test
@@ -423,20 +444,20 @@ class ClusterEndpointTests {
             assertThat(client.invoke(WebEndpointHttpMethod.POST, Map.of("state", "cancelled"), "jobs", id)
                             .error(400))
                     .contains("'cancelled'", "'reason'");
-            assertThat(client.invoke(
-                                    WebEndpointHttpMethod.POST,
-                                    Map.of("state", "deleted", "name", "send", "reason", " "),
-                                    "jobs")
+            assertThat(ApiClient.of(context)
+                            .change(Map.of("state", "deleted", "name", "send", "reason", " "), "jobs")
                             .error(400))
                     .contains("'deleted'", "'reason'");
             assertThat(client.post("cancelled", "jobs", id).status()).isEqualTo(200);
-            EndpointClient.Response audit = client.get(Map.of("target", id), "audit");
+            EndpointClient.Response audit = client.get("audit");
             assertThat(audit.at("entries", 0, "action")).isEqualTo("job.cancel");
             assertThat(audit.at("entries", 0, "source")).isEqualTo("endpoint");
             assertThat(audit.at("entries", 0, "reason"))
                     .as("show-values is never")
                     .isEqualTo("******");
-            assertThat(client.get(Map.of("source", "rumour"), "audit").error(400))
+            assertThat(ApiClient.of(context)
+                            .get(Map.of("source", "rumour"), "audit")
+                            .error(400))
                     .contains("source 'rumour'", "endpoint");
             jobs.resume("send");
         });

@@ -8,7 +8,7 @@ import static org.mockito.Mockito.mock;
 
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.TestApplications;
-import dev.forge.cluster.autoconfigure.operations.ClusterOperationsAutoConfiguration;
+import dev.forge.cluster.autoconfigure.operations.resource.ClusterOperationsAutoConfiguration;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;

@@ -4,7 +4,7 @@ package dev.forge.cluster.autoconfigure.actuate;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.forge.cluster.autoconfigure.operations.ClusterOperationsAutoConfiguration;
+import dev.forge.cluster.autoconfigure.operations.resource.ClusterOperationsAutoConfiguration;
 import java.security.Principal;
 import java.util.HashMap;
 import java.util.List;

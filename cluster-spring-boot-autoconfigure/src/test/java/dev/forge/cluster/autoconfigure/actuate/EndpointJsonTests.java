@@ -11,6 +11,7 @@ import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.operations.Caller;
 import dev.forge.cluster.autoconfigure.operations.ClusterOperations;
 import dev.forge.cluster.autoconfigure.operations.OperationResult;
+import dev.forge.cluster.autoconfigure.operations.web.ApiClient;
 import dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration;
 import dev.forge.cluster.cron.ClusterCron;
 import dev.forge.cluster.cron.CronRun;
@@ -477,10 +478,10 @@ class EndpointJsonTests {
                     }
                     """;
             assertGet(context, exported.formatted("x", "x"), "workflows", run.toString(), "history");
-            EndpointClient client = EndpointClient.of(context);
             assertThat(normalized(
                             "",
-                            client.get(Map.of("values", "full"), "workflows", run.toString(), "history")
+                            ApiClient.of(context)
+                                    .get(Map.of("values", "full"), "workflows", run.toString(), "history")
                                     .body()))
                     .isEqualTo(parsed(exported.formatted("anvil", "placed anvil")));
             UUID failing = workflows.start("failing", null);
@@ -503,25 +504,30 @@ class EndpointJsonTests {
                 .withBean(Flows.class)
                 .run(context -> {
                     String run = waitingForApproval(context).toString();
+                    String refusal = "Histories cannot be exported, not even masked: they contain values that are"
+                            + " hidden from this user (%s)";
                     EndpointClient anonymous = EndpointClient.of(context);
-                    for (EndpointClient client : List.of(anonymous, anonymous.inRole("guest"))) {
-                        // The same for each run and value: the response does not tell whether there is such a run.
-                        for (String asked : List.of(run, UUID.randomUUID().toString(), "seven")) {
-                            for (String values : List.of("masked", "full", "some")) {
-                                assertThat(client.get(Map.of("values", values), "workflows", asked, "history")
-                                                .error(400))
-                                        .isEqualTo(
-                                                "Histories cannot be exported, not even masked: they contain values that are"
-                                                        + " hidden from this user (management.endpoint.forgecluster.show-values)");
-                            }
+                    // The same for each run and value: the response does not tell whether there is such a run.
+                    for (String asked : List.of(run, UUID.randomUUID().toString(), "seven")) {
+                        for (EndpointClient client : List.of(anonymous, anonymous.inRole("guest"))) {
+                            assertThat(client.get("workflows", asked, "history").error(400))
+                                    .isEqualTo(refusal, "management.endpoint.forgecluster.show-values");
                         }
-                        assertThat(client.get("workflows", run, "history").error(400))
-                                .contains("hidden from this user");
+                        for (String values : List.of("masked", "full", "some")) {
+                            assertThat(ApiClient.of(context)
+                                            .blind()
+                                            .get(Map.of("values", values), "workflows", asked, "history")
+                                            .error(400))
+                                    .isEqualTo(refusal, "forge.cluster.operations.authorities.values");
+                        }
                     }
-                    EndpointClient operator = anonymous.inRole("operator");
-                    assertThat(operator.get("workflows", run, "history").at("input"))
+                    assertThat(anonymous
+                                    .inRole("operator")
+                                    .get("workflows", run, "history")
+                                    .at("input"))
                             .isEqualTo("x");
-                    assertThat(operator.get(Map.of("values", "full"), "workflows", run, "history")
+                    assertThat(ApiClient.of(context)
+                                    .get(Map.of("values", "full"), "workflows", run, "history")
                                     .at("input"))
                             .isEqualTo("anvil");
                 });
@@ -551,7 +557,7 @@ class EndpointJsonTests {
                         Map.of("values", values));
         return context.getBean(EndpointJsonMapper.class)
                 .get()
-                .writeValueAsString(((OperationResult.Found) result).descriptor());
+                .writeValueAsString(((OperationResult.Found) result).body());
     }
 
     @Test
@@ -599,7 +605,7 @@ class EndpointJsonTests {
                             "repeat('[', 3000) || repeat(']', 3000)", "it cannot be read");
                     refused.forEach((sql, reason) -> {
                         storeInput(run, sql);
-                        assertThat(EndpointClient.of(context)
+                        assertThat(ApiClient.of(context)
                                         .get(Map.of("values", "full"), "workflows", run.toString(), "history")
                                         .error(400))
                                 .contains(
@@ -621,7 +627,7 @@ class EndpointJsonTests {
                 .run(context -> {
                     String run = waitingForApproval(context).toString();
                     for (String values : List.of("masked", "full")) {
-                        assertThat(EndpointClient.of(context)
+                        assertThat(ApiClient.of(context)
                                         .get(Map.of("values", values), "workflows", run, "history")
                                         .error(400))
                                 .contains(run, "hides the name of a signal")
@@ -641,7 +647,7 @@ class EndpointJsonTests {
                     UUID run = workflows.start("approval", "anvil", "order 7");
                     await().until(() -> workflows.find(run).orElseThrow().status() == WorkflowStatus.WAITING);
                     for (String values : List.of("masked", "full")) {
-                        assertThat(EndpointClient.of(context)
+                        assertThat(ApiClient.of(context)
                                         .get(Map.of("values", values), "workflows", run.toString(), "history")
                                         .at("steps", 0, "result"))
                                 .isEqualTo("******");
@@ -652,7 +658,7 @@ class EndpointJsonTests {
     @Test
     void invalid_requests_for_a_history_are_refused() {
         runner().withBean(Flows.class).run(context -> {
-            EndpointClient client = EndpointClient.of(context);
+            ApiClient client = ApiClient.of(context);
             String unknown = UUID.randomUUID().toString();
             assertThat(client.get("workflows", unknown, "history").status()).isEqualTo(404);
             assertThat(client.get("workflows", unknown, "past").status()).isEqualTo(404);

@@ -8,7 +8,6 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.autoconfigure.TestApplications;
-import dev.forge.cluster.autoconfigure.actuate.ClusterEndpoint;
 import dev.forge.cluster.autoconfigure.actuate.EndpointClient;
 import dev.forge.cluster.autoconfigure.handler.ClusterHintsTests;
 import dev.forge.cluster.autoconfigure.metrics.ClusterMetrics;
@@ -449,11 +448,10 @@ class DaemonDiscoveryTests {
                         assertThat(client.get().at("daemons")).isEqualTo(Map.of("running", 1));
                     });
                     // The roles of daemons are not listed as leaderships.
-                    await().untilAsserted(() -> assertThat(context.getBean(ClusterEndpoint.class)
-                                    .cluster()
-                                    .leaders())
-                            .anyMatch(leader -> leader.role().equals(Leadership.SCHEDULER))
-                            .noneMatch(leader -> leader.role().startsWith("daemon:")));
+                    await().untilAsserted(() -> assertThat(client.get().list("leaders"))
+                            .extracting(leader -> String.valueOf(((Map<?, ?>) leader).get("role")))
+                            .contains(Leadership.SCHEDULER)
+                            .noneMatch(role -> role.startsWith("daemon:")));
 
                     assertThat(client.post("paused", "daemons", "single").body())
                             .isEqualTo(Map.of("name", "single", "state", "paused"));

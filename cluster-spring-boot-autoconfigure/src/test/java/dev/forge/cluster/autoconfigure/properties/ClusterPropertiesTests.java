@@ -128,7 +128,8 @@ public class ClusterPropertiesTests {
             dashboard.path=/./forge                   | forge.cluster.dashboard.path (/./forge) must be a plain path such as /forge/dashboard
             dashboard.trace-url=https://traces.test/  | forge.cluster.dashboard.trace-url (https://traces.test/) must begin with https://
             dashboard.trace-url=javascript:{traceId}  | forge.cluster.dashboard.trace-url (javascript:{traceId}) must begin with https://
-            dashboard.authorities.view=a,,b           | forge.cluster.dashboard.authorities.view ([a, , b]) must not contain blank entries
+            operations.path=forge                     | forge.cluster.operations.path (forge) must be a plain path such as /forge/dashboard
+            operations.authorities.view=a,,b          | forge.cluster.operations.authorities.view ([a, , b]) must not contain blank entries
             oauth2.ttl=999ms                          | forge.cluster.oauth2.ttl (999ms) must not be shorter than 1s
             oauth2.ttl=25h                            | forge.cluster.oauth2.ttl (25h) must not be longer than a day
             oauth2.max-pending=0                      | forge.cluster.oauth2.max-pending (0) must be between 1 and 100000
@@ -446,11 +447,13 @@ public class ClusterPropertiesTests {
         web.allow-group=false
         web.max-unique-for=0s
         web.visible-jobs=own
+        operations.enabled=false
+        operations.path=/forge/operations
+        operations.authorities.view=ROLE_ADMIN
+        operations.authorities.values=ROLE_ADMIN
+        operations.authorities.operate=ROLE_ADMIN
         dashboard.enabled=true
         dashboard.path=/forge/dashboard
-        dashboard.authorities.view=ROLE_ADMIN
-        dashboard.authorities.values=ROLE_ADMIN
-        dashboard.authorities.operate=ROLE_ADMIN
         dashboard.trace-url=null
         oauth2.enabled=true
         oauth2.ttl=10m
