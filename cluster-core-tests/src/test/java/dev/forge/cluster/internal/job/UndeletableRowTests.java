@@ -10,7 +10,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import ch.qos.logback.classic.Level;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.node.TestCluster.Member;
-import dev.forge.cluster.internal.runtime.UndeletableStore;
+import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.workflow.TestWorkflows;
 import dev.forge.cluster.job.BulkOptions;
 import dev.forge.cluster.job.BulkResult;

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.async.AsyncResults;
 import dev.forge.cluster.internal.job.worker.RunningJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.workflow.StepExecutor.AttemptFailed;
 import dev.forge.cluster.internal.workflow.StepExecutor.StepRuntime;

@@ -16,7 +16,7 @@ import dev.forge.cluster.internal.job.store.JobDemandReports;
 import dev.forge.cluster.internal.job.store.JobFailureReports;
 import dev.forge.cluster.internal.job.store.JobKeeping;
 import dev.forge.cluster.internal.node.NodeReports;
-import dev.forge.cluster.internal.runtime.UndeletableStore;
+import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.job.Jobs;

@@ -7,9 +7,9 @@ import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.ExplanationDesc
 import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobDescriptor;
 import dev.forge.cluster.autoconfigure.operations.JobsDescriptor.JobSummaryDescriptor;
 import dev.forge.cluster.autoconfigure.operations.ValueSanitizer.Sanitized;
+import dev.forge.cluster.internal.database.Timestamps;
 import dev.forge.cluster.internal.job.store.JobRelationReports.Relations;
 import dev.forge.cluster.internal.runtime.EnumText;
-import dev.forge.cluster.internal.runtime.Timestamps;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobInfo;

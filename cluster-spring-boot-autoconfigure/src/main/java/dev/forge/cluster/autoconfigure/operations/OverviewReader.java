@@ -33,7 +33,7 @@ final class OverviewReader implements Supplier<ClusterDescriptor> {
                         String.valueOf(node.id()),
                         node.identity().name(),
                         EnumText.hyphenated(node.state()),
-                        node.rolesLed()),
+                        node.elector().applicationRolesHeld()),
                 leaders.leaders().stream()
                         .map(leader -> new ClusterDescriptor.Leader(
                                 leader.role(), leader.node(), leader.term(), leader.acquiredAt()))

@@ -113,7 +113,7 @@ abstract class WorkerFixture {
 
                     @Override
                     public boolean isTrusted() {
-                        return member.node().isTrusted();
+                        return member.node().membership().isTrusted();
                     }
 
                     @Override
@@ -123,7 +123,7 @@ abstract class WorkerFixture {
 
                     @Override
                     public boolean hasContactSince(long nanos) {
-                        return member.node().hasContactSince(nanos - ahead.getAsLong());
+                        return member.node().contact().hasAnsweredSince(nanos - ahead.getAsLong());
                     }
 
                     @Override

@@ -3,8 +3,8 @@
 package dev.forge.cluster.internal.job.store;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Timestamps;
 import dev.forge.cluster.internal.runtime.EnumText;
-import dev.forge.cluster.internal.runtime.Timestamps;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.worker;
 
+import dev.forge.cluster.internal.async.AsyncResults;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.handler.RecordedOutcome;
 import dev.forge.cluster.internal.job.store.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.worker.RunningJob.Stop;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.PayloadJson;
