@@ -149,8 +149,8 @@ public final class ClusterAutoConfiguration {
                         schema, database.direct(), control, new NodeStore(schema, control.urgent()), identities, audit),
                 drive,
                 events);
-        node.onLostLeadership(properties.node().onLostLeadership(), () -> exit(context));
-        node.onWritableAgain(database::renewPool);
+        node.requiredLeadership().onLost(properties.node().onLostLeadership(), () -> exit(context));
+        node.membership().onWritableAgain(database::renewPool);
         return new NodeRuntime(control, drive.scheduler(), events, node, new KeepAliveThread(context.getEnvironment()));
     }
 
@@ -169,7 +169,7 @@ public final class ClusterAutoConfiguration {
             Schema schema,
             NodeRuntime runtime,
             ObjectProvider<NodeComponent> components) {
-        components.orderedStream().forEach(runtime.node()::register);
+        components.orderedStream().forEach(runtime.node().components()::register);
         return new ClusterLifecycle(properties, name.text(), schema, runtime);
     }
 

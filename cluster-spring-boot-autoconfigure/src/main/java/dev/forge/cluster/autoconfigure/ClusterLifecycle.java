@@ -48,7 +48,7 @@ public final class ClusterLifecycle implements SmartLifecycle {
         runtime.control().warm();
         // A thread for each loop, so that heartbeats and deadlines never wait for a loop that waits for the database,
         // and one for a drain that an operator requests.
-        runtime.scheduler().setPoolSize(runtime.node().loops() + 1);
+        runtime.scheduler().setPoolSize(runtime.node().components().loops() + 1);
         runtime.scheduler().initialize();
         runtime.events().start();
         try {
@@ -114,7 +114,7 @@ public final class ClusterLifecycle implements SmartLifecycle {
                 "Connections: {}{} control, in addition to the application's pool",
                 basis == LeadershipBasis.LOCK ? "1 session, " : "",
                 properties.controlConnections());
-        runtime.node().summary().forEach(log::info);
+        runtime.node().components().summary().forEach(log::info);
     }
 
     /** Returns the version of Forge Cluster. */

@@ -57,16 +57,20 @@ class ArchitectureTests {
             Map.entry("log", Set.of()),
             Map.entry("database", Set.of("log")),
             Map.entry("runtime", Set.of("database", "log")),
+            Map.entry("async", Set.of()),
+            Map.entry("purge", Set.of("runtime", "database", "log")),
             Map.entry("audit", Set.of("runtime", "database", "log")),
-            Map.entry("leader", Set.of("runtime", "database", "log")),
+            Map.entry("leader", Set.of("async", "runtime", "database", "log")),
             Map.entry("node", Set.of("leader", "runtime", "audit", "database", "log")),
-            Map.entry("lock", Set.of("node", "leader", "runtime", "audit", "database", "log")),
-            Map.entry("state", Set.of("node", "leader", "runtime", "audit", "database", "log")),
+            Map.entry("lock", Set.of("purge", "node", "leader", "runtime", "audit", "database", "log")),
+            Map.entry("state", Set.of("purge", "node", "leader", "runtime", "audit", "database", "log")),
             Map.entry("startup", Set.of("lock", "node", "leader", "runtime", "audit", "database", "log")),
             Map.entry("daemon", Set.of("node", "leader", "runtime", "audit", "database", "log")),
-            Map.entry("job", Set.of("node", "leader", "runtime", "audit", "database", "log")),
-            Map.entry("cron", Set.of("job", "node", "leader", "runtime", "audit", "database", "log")),
-            Map.entry("workflow", Set.of("job", "node", "leader", "runtime", "audit", "database", "log")),
+            Map.entry("job", Set.of("async", "purge", "node", "leader", "runtime", "audit", "database", "log")),
+            Map.entry("cron", Set.of("purge", "job", "node", "leader", "runtime", "audit", "database", "log")),
+            Map.entry(
+                    "workflow",
+                    Set.of("async", "purge", "job", "node", "leader", "runtime", "audit", "database", "log")),
             Map.entry("ratelimit", Set.of("runtime", "database", "log")));
 
     /** The packages of the public API, each with the packages that it may use; all of them may use the root package. */
@@ -80,7 +84,7 @@ class ArchitectureTests {
             Map.entry("daemon", Set.of("node", "leader")),
             // A group of jobs has a rate, which is said in the same words as any other.
             Map.entry("job", Set.of("ratelimit")),
-            Map.entry("cron", Set.of("job", "leader")),
+            Map.entry("cron", Set.of("purge", "job", "leader")),
             Map.entry("workflow", Set.of("job")),
             Map.entry("ratelimit", Set.of()));
 

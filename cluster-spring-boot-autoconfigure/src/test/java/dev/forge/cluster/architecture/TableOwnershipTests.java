@@ -31,7 +31,7 @@ class TableOwnershipTests {
             Map.entry("forge_leader_leases", "leader"),
             Map.entry("forge_locks", "lock"),
             Map.entry("forge_state", "state"),
-            Map.entry("forge_undeletable_rows", "runtime"),
+            Map.entry("forge_undeletable_rows", "purge"),
             Map.entry("forge_startup_actions", "startup"),
             Map.entry("forge_jobs", "job"),
             Map.entry("forge_job_pauses", "job"),

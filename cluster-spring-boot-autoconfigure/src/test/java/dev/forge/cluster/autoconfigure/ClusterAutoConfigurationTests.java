@@ -93,7 +93,7 @@ class ClusterAutoConfigurationTests extends AbstractApplicationTests {
         runner().run(context -> {
             NodeRuntime runtime = context.getBean(NodeRuntime.class);
             assertThat(runtime.scheduler().getScheduledThreadPoolExecutor().getCorePoolSize())
-                    .isGreaterThan(runtime.node().loops());
+                    .isGreaterThan(runtime.node().components().loops());
         });
     }
 

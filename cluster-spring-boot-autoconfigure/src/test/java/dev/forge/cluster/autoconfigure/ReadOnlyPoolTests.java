@@ -62,11 +62,11 @@ class ReadOnlyPoolTests {
                     Node node = context.getBean(NodeRuntime.class).node();
                     DataSource pool = context.getBean(DataSource.class);
                     database.setReadOnly(true);
-                    await().until(() -> !node.isInContact());
+                    await().until(() -> !node.contact().isRecent());
                     await().until(() -> isReadOnly(pool));
-                    await().until(node::isReadOnly);
+                    await().until(node.membership()::isReadOnly);
                     database.setReadOnly(false);
-                    await().until(node::isInContact);
+                    await().until(node.contact()::isRecent);
 
                     UUID job = context.getBean(Jobs.class)
                             .enqueueNamed("write", null)

@@ -107,7 +107,7 @@ abstract class AbstractCronTests {
 
     Member startLeader(String name, TestJobs jobs, UnaryOperator<NodeSettings> change) {
         Member member = cluster.create(name, jobs, settings -> change.apply(TestNodes.steady(settings)));
-        member.node().register(new NodeComponent() {
+        member.node().components().register(new NodeComponent() {
             @Override
             public void heard(String notification) {
                 if (notification.equals(CronEngine.CRONS_CHANGED)) {

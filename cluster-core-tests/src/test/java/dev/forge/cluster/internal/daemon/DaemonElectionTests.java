@@ -68,7 +68,7 @@ class DaemonElectionTests extends AbstractDaemonTests {
                     slow,
                     s -> TestNodes.withLease(s, Duration.ofSeconds(5), Duration.ofSeconds(1), Duration.ofSeconds(3)),
                     daemons);
-            await().until(() -> one.node().rolesLed().contains(Leadership.SCHEDULER));
+            await().until(() -> one.node().elector().applicationRolesHeld().contains(Leadership.SCHEDULER));
             long schedulerTerm = nodes.cluster.term(Leadership.SCHEDULER);
             await().atMost(Duration.ofSeconds(90)).until(() -> terms.size() == 200);
             assertThat(again).isEmpty();
@@ -106,7 +106,7 @@ class DaemonElectionTests extends AbstractDaemonTests {
                         .map(Object::toString))
                 .isNotEmpty()
                 .noneMatch(event -> event.contains("daemon:"));
-        assertThat(holder.node().rolesLed()).noneMatch(role -> role.startsWith("daemon:"));
+        assertThat(holder.node().elector().applicationRolesHeld()).noneMatch(role -> role.startsWith("daemon:"));
     }
 
     @Test
@@ -154,7 +154,7 @@ class DaemonElectionTests extends AbstractDaemonTests {
         DaemonNode worker = nodes.start("worker", s -> as(s, NodeMode.WORKER, NodeRole.WORKER), feed());
         await().until(feed::isRunning);
         assertThat(feed.node()).isEqualTo("worker");
-        assertThat(worker.node().rolesLed()).isEmpty();
+        assertThat(worker.node().elector().applicationRolesHeld()).isEmpty();
         assertThat(nodes.info("feed").candidates()).containsExactly("worker");
         assertThat(jdbc.sql("SELECT count(*) FROM forge_daemons WHERE name = 'render'")
                         .query(Long.class)

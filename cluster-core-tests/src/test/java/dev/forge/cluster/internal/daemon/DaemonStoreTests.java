@@ -15,6 +15,7 @@ import dev.forge.cluster.internal.daemon.DaemonStore.ClusterView;
 import dev.forge.cluster.internal.daemon.DaemonStore.Tenure;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.node.NodeStore;
+import dev.forge.cluster.internal.node.NodeStore.SeenNode;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
@@ -242,11 +243,11 @@ class DaemonStoreTests {
             store.registerOnNode("cache", one);
             store.registerOnNode("cache", two);
             if (dies) {
-                assertThat(nodes.declareDead(one, 0, () -> {
+                assertThat(nodes.inShortTransaction(() -> {
                             store.releaseAll(one);
-                            return () -> {};
+                            return nodes.declareDead(new SeenNode(one, 0));
                         }))
-                        .isPresent();
+                        .isTrue();
             } else {
                 nodes.remove(one, store::releaseAll);
             }

@@ -69,7 +69,7 @@ public final class TestDaemons implements AutoCloseable {
         var registry = new DaemonHandlers();
         List.of(handlers).forEach(registry::add);
         var engine = new DaemonEngine(member.node(), registry, member.leadership(), timing);
-        member.node().register(engine);
+        member.node().components().register(engine);
         var store = new DaemonStore(cluster.schema, member.control().shared());
         var created = new DaemonNode(member, engine, new DefaultDaemons(member.node(), engine, store));
         started.add(created);

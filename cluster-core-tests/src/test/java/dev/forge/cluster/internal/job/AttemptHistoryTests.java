@@ -8,7 +8,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.spi.ILoggingEvent;
-import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.workflow.TestWorkflows;
@@ -245,15 +244,7 @@ class AttemptHistoryTests extends AbstractExecutionTests {
         until(started);
         await().until(() -> member.jobs().find(id).orElseThrow().status() == JobStatus.RUNNING);
         UUID node = member.node().id();
-        NodeStore nodes = member.node().resources().nodes();
-        await().until(() -> nodes.declareDead(
-                        node,
-                        jdbc.sql("SELECT beats FROM forge_nodes WHERE id = ?")
-                                .param(node)
-                                .query(Long.class)
-                                .single(),
-                        () -> member.engine().releaseHeldByDead(node))
-                .isPresent());
+        await().until(() -> member.node().declareDead(node));
         JobInfo job = member.ended(id);
         assertThat(job.status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(job.attemptHistory()).singleElement().satisfies(attempt -> {

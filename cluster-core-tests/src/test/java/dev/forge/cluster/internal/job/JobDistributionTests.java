@@ -59,7 +59,7 @@ class JobDistributionTests extends JobFixture {
     void lone_node_announces_its_jobs_when_another_node_joins() throws Exception {
         work.on("job", context -> {});
         Member alone = cluster.start("alone", work, UnaryOperator.identity());
-        await().until(alone.node()::isAlone);
+        await().until(alone.node().peers()::isAlone);
         try (Connection connection = database.dataSource().getConnection();
                 Statement statement = connection.createStatement()) {
             statement.execute("LISTEN "

@@ -190,13 +190,6 @@ class JobInterruptionTests extends JobFixture {
         go.countDown();
     }
 
-    private long beats(UUID id) {
-        return jdbc.sql("SELECT beats FROM forge_nodes WHERE id = ?")
-                .param(id)
-                .query(Long.class)
-                .single();
-    }
-
     @Test
     void node_declared_dead_discards_its_results() throws Exception {
         var started = new CountDownLatch(1);
@@ -218,11 +211,7 @@ class JobInterruptionTests extends JobFixture {
         until(started);
         UUID former = member.node().id();
         // Repeated, because a heartbeat may come between.
-        await().until(() -> member.node()
-                .resources()
-                .nodes()
-                .declareDead(former, beats(former), () -> member.engine().releaseHeldByDead(former))
-                .isPresent());
+        await().until(() -> member.node().declareDead(former));
         until(interrupted);
         JobInfo job = member.ended(id);
         assertThat(job.result()).isEqualTo("\"again\"");

@@ -130,7 +130,7 @@ class ScaleTests {
                 await().until(() -> two.leadership().isLeader(Leadership.SCHEDULER));
                 assertThat(two.node().elector().isUndisputed(Leadership.SCHEDULER))
                         .isTrue();
-                assertThat(two.node().blockedFences()).isEmpty();
+                assertThat(two.node().fences().byRole()).isEmpty();
             } finally {
                 threads.shutdown();
             }

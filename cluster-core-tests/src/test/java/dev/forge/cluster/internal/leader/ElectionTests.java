@@ -168,9 +168,9 @@ class ElectionTests {
             squat(squatter, database);
             one = cluster.start("one", TestNodes::steady);
             await().until(() -> one.leadership().isLeader(SCHEDULER));
-            assertThat(one.node().rolesLedWithoutLock()).contains(SCHEDULER);
+            assertThat(one.node().elector().rolesWithoutLock()).contains(SCHEDULER);
         }
-        await().until(() -> one.node().rolesLedWithoutLock().isEmpty());
+        await().until(() -> one.node().elector().rolesWithoutLock().isEmpty());
         assertThat(one.leadership().isLeader(SCHEDULER)).isTrue();
     }
 
@@ -260,7 +260,8 @@ class ElectionTests {
         candidate.leadership().join("own");
         await().until(() ->
                 candidate.leadership().isLeader("own") && candidate.leadership().isLeader(SCHEDULER));
-        assertThat(Stream.of(worker, observer, gateway).flatMap(m -> m.node().rolesLed().stream()))
+        assertThat(Stream.of(worker, observer, gateway)
+                        .flatMap(m -> m.node().elector().applicationRolesHeld().stream()))
                 .isEmpty();
     }
 

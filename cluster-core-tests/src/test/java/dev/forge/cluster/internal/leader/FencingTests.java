@@ -163,11 +163,11 @@ class FencingTests {
                     .isThrownBy(() -> fenced.get(60, TimeUnit.SECONDS))
                     .withCauseInstanceOf(CannotAcquireLockException.class)
                     .withMessageContaining("Role reports");
-            assertThat(one.node().blockedFences()).containsOnlyKeys("reports");
+            assertThat(one.node().fences().byRole()).containsOnlyKeys("reports");
             blocking.rollback();
         }
         assertThat(one.leadership().fenced("reports", () -> 2)).isEqualTo(2);
-        assertThat(one.node().blockedFences()).isEmpty();
+        assertThat(one.node().fences().byRole()).isEmpty();
     }
 
     @Test
@@ -184,7 +184,7 @@ class FencingTests {
                         one.node().elector().abandon("reports");
                         return 1;
                     }));
-            assertThat(one.node().blockedFences()).isEmpty();
+            assertThat(one.node().fences().byRole()).isEmpty();
             blocking.rollback();
         }
     }
@@ -234,10 +234,10 @@ class FencingTests {
             blocking.setAutoCommit(false);
             blocking.createStatement().execute("SELECT FROM forge_leaders WHERE role = 'reports' FOR UPDATE");
             for (int attempt = 1; attempt <= 3; attempt++) {
-                assertThat(one.node().blockedFences()).isEmpty();
+                assertThat(one.node().fences().byRole()).isEmpty();
                 elector.step(store, () -> {}, self);
             }
-            assertThat(one.node().blockedFences()).containsOnlyKeys("reports");
+            assertThat(one.node().fences().byRole()).containsOnlyKeys("reports");
             blocking.rollback();
         }
         nanos.set(Duration.ofMillis(1_900).toNanos());

@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.ElectionStore.BeginResult;
 import dev.forge.cluster.internal.leader.ElectionStore.Term;
 import dev.forge.cluster.internal.node.NodeStore;
+import dev.forge.cluster.internal.node.NodeStore.SeenNode;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
@@ -229,7 +230,8 @@ class LeaderStoreTests {
     @Test
     void successor_of_a_dead_node_is_undisputed() {
         begin(one);
-        assertThat(nodes.declareDead(one, 0, () -> () -> {})).isPresent();
+        assertThat(nodes.inShortTransaction(() -> nodes.declareDead(new SeenNode(one, 0))))
+                .isTrue();
         assertThat(begin(two).disputed()).isZero();
     }
 

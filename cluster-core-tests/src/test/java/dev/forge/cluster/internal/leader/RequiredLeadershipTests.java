@@ -60,24 +60,24 @@ class RequiredLeadershipTests {
         one.leadership().leave(SCHEDULER);
         await().until(() -> two.leadership().isLeader(SCHEDULER));
         one.leadership().join(SCHEDULER);
-        await().until(() -> one.node().isUnreadyWithoutLeadership());
+        await().until(() -> one.node().requiredLeadership().isUnready());
         assertThat(one.leadership().isLeader(SCHEDULER)).isFalse();
         two.stop();
         await().until(() -> one.leadership().isLeader(SCHEDULER));
-        await().until(() -> !one.node().isUnreadyWithoutLeadership());
+        await().until(() -> !one.node().requiredLeadership().isUnready());
     }
 
     @Test
     void node_of_mode_leader_exits_after_a_lost_leadership_if_configured() {
         var exits = new AtomicInteger();
         Member one = cluster.create("one", RequiredLeadershipTests::mustLead);
-        one.node().onLostLeadership(LostLeadership.EXIT, exits::incrementAndGet);
+        one.node().requiredLeadership().onLost(LostLeadership.EXIT, exits::incrementAndGet);
         try {
             one.node().start();
             assertThat(exits).hasValue(0);
             one.leadership().leave(SCHEDULER);
             await().until(() -> exits.get() == 1);
-            assertThat(one.node().isUnreadyWithoutLeadership()).isFalse();
+            assertThat(one.node().requiredLeadership().isUnready()).isFalse();
         } finally {
             one.stop();
         }

@@ -204,7 +204,7 @@ class ClusterLockTests {
             }
             // There are two control connections: if the locks kept them, the observer would have none.
             await().during(Duration.ofMillis(800))
-                    .until(() -> one.node().sinceLastContact().toMillis() < 700);
+                    .until(() -> one.node().contact().sinceLastAnswer().toMillis() < 700);
             status.setRollbackOnly();
         });
         assertThat(one.locks().tryLock("lock-0")).isEmpty();

@@ -85,11 +85,11 @@ class LogLineTests {
         var work = new TestJobs(database.dataSource()).on("job", context -> {
             started.countDown();
             // The drain waits for this job. Meanwhile the node detects that no other node can lead.
-            await().until(() -> !member.get().node().hasLiveCandidate());
+            await().until(() -> !member.get().node().peers().hasLiveCandidate());
             sawNoCandidate.countDown();
         });
         member.set(cluster.start("only", work, UnaryOperator.identity()));
-        await().until(() -> member.get().node().hasLiveCandidate());
+        await().until(() -> member.get().node().peers().hasLiveCandidate());
         member.get().jobs().enqueueNamed("job", null);
         assertThat(started.await(60, TimeUnit.SECONDS)).isTrue();
         UUID id = member.get().node().id();

@@ -76,7 +76,7 @@ class MembershipTests {
         Member one = cluster.start("one", s -> s);
         Member two = cluster.create("two", s -> s);
         cluster.members.add(two);
-        two.node().register(new NodeComponent() {
+        two.node().components().register(new NodeComponent() {
             @Override
             public void end() {
                 // Waits as long as it takes to detect a crashed node.
@@ -214,7 +214,7 @@ class MembershipTests {
         jdbc.sql("UPDATE forge_nodes SET status = 'draining' WHERE name = 'one'")
                 .update();
         await().until(() -> one.node().state() == Node.State.DRAINING);
-        await().until(() -> one.node().rolesLed().isEmpty());
+        await().until(() -> one.node().elector().applicationRolesHeld().isEmpty());
         assertThat(cluster.status("one")).isEqualTo("draining");
         Member two = cluster.start("two", s -> s);
         await().until(() -> two.leadership().isLeader("scheduler"));
@@ -228,8 +228,8 @@ class MembershipTests {
         List<String> steps = Collections.synchronizedList(new ArrayList<>());
         quick.steps = steps;
         endless.steps = steps;
-        one.node().register(quick);
-        one.node().register(endless);
+        one.node().components().register(quick);
+        one.node().components().register(endless);
         one.stop();
         assertThat(steps)
                 .containsExactly(
@@ -362,7 +362,7 @@ class MembershipTests {
         cluster.insertNode("crashed", 123, "100 milliseconds", "200 milliseconds");
         await().during(Duration.ofMillis(1_500))
                 .until(() -> cluster.status("crashed").equals("active"));
-        await().until(() -> observer.node().sinceLastContact().compareTo(Duration.ofSeconds(1)) < 0);
+        await().until(() -> observer.node().contact().sinceLastAnswer().compareTo(Duration.ofSeconds(1)) < 0);
     }
 
     @Test
@@ -391,7 +391,7 @@ class MembershipTests {
                     assertThat(leader.node()).isNull();
                     assertThat(leader.term()).isEqualTo(7);
                 });
-        await().until(() -> !observer.node().hasLiveCandidate());
+        await().until(() -> !observer.node().peers().hasLiveCandidate());
         // The observer declares no node dead.
         assertThat(cluster.status("killed")).isEqualTo("active");
         assertThat(observer.events()).noneMatch(NodeDied.class::isInstance);
@@ -400,7 +400,7 @@ class MembershipTests {
             jdbc.sql("UPDATE forge_nodes SET beats = beats + 1 WHERE id = ?")
                     .param(killed)
                     .update();
-            return observer.node().hasLiveCandidate();
+            return observer.node().peers().hasLiveCandidate();
         });
     }
 }

@@ -172,7 +172,7 @@ class NodeSessionTests {
         List<Integer> session = sessions("worker");
         session.forEach(this::terminate);
         await().until(() -> hasAnotherSession("worker", session));
-        assertThat(worker.node().rolesLed()).isEmpty();
+        assertThat(worker.node().elector().applicationRolesHeld()).isEmpty();
     }
 
     @Test

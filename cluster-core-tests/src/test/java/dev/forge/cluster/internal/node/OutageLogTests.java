@@ -164,9 +164,9 @@ class OutageLogTests {
                 daemonRuns.countDown();
             }
         }));
-        one.node().register(new DaemonEngine(one.node(), daemons, one.leadership()));
+        one.node().components().register(new DaemonEngine(one.node(), daemons, one.leadership()));
         var loop = new Alternating(one.control());
-        one.node().register(loop);
+        one.node().components().register(loop);
         one.node().start();
         await().until(() -> daemonRuns.getCount() == 0);
         loop.awaitPasses(4);
@@ -174,7 +174,7 @@ class OutageLogTests {
 
         network.close();
         // From then on the worker does not try to claim.
-        await().until(() -> !one.node().isInContact());
+        await().until(() -> !one.node().contact().isRecent());
         loop.awaitPasses(20);
         List<String> failed = failed();
         assertThat(failed)

@@ -102,10 +102,10 @@ class ReadOnlyServerTests {
         UUID id = one.node().id();
         database.setReadOnly(true);
         // The node can read, but its heartbeats fail.
-        await().until(() -> !one.node().isInContact());
+        await().until(() -> !one.node().contact().isRecent());
         database.setReadOnly(false);
         long before = beats(id);
-        await().until(() -> beats(id) > before && one.node().isInContact());
+        await().until(() -> beats(id) > before && one.node().contact().isRecent());
         UUID job = one.jobs().enqueueNamed("job", null).id();
         one.ended(job);
         assertThat(one.node().id()).isEqualTo(id);
@@ -133,7 +133,8 @@ class ReadOnlyServerTests {
         Member one = start("one", new TestJobs(database.dataSource()));
         Member two = start("two", new TestJobs(database.dataSource()));
         List<UUID> ids = List.of(one.node().id(), two.node().id());
-        await().until(() -> one.node().liveWorkers() == 2 && two.node().liveWorkers() == 2);
+        await().until(() ->
+                one.node().peers().liveWorkers() == 2 && two.node().peers().liveWorkers() == 2);
         database.setReadOnly(true);
         // Longer than the deadlines of both nodes.
         await().until(() -> database.jdbc()
@@ -141,7 +142,8 @@ class ReadOnlyServerTests {
                 .query(Boolean.class)
                 .single());
         database.setReadOnly(false);
-        await().until(() -> one.node().isInContact() && two.node().isInContact());
+        await().until(() ->
+                one.node().contact().isRecent() && two.node().contact().isRecent());
         await().during(Duration.ofSeconds(3))
                 .until(() -> ids.equals(List.of(one.node().id(), two.node().id())));
         assertThat(one.events()).noneMatch(NodeDied.class::isInstance);

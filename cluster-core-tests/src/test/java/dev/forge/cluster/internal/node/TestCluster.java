@@ -178,23 +178,26 @@ public final class TestCluster implements AutoCloseable {
         var cronEngine = new CronEngine(node, engine, work.crons(), JobMonitor.NONE, work.cronSettings());
         work.contexts(node, new CronContexts(node, leadership, source));
         var crons = new DefaultCrons(node, new DefaultCrons.Engines(engine, cronEngine), work.crons(), source, tools);
-        node.register(
-                new LockCleanUp(new LockStore(schema, node.membership()), StartupActionStore.KEPT_LOCKS, node::nanos));
-        node.register(keeper);
-        node.register(new NodeComponent() {
+        node.components()
+                .register(new LockCleanUp(
+                        new LockStore(schema, node.resources().nodes().source()),
+                        StartupActionStore.KEPT_LOCKS,
+                        node::nanos));
+        node.components().register(keeper);
+        node.components().register(new NodeComponent() {
             @Override
             public List<ReservedPrefix> reservedPrefixes() {
                 return List.of(DaemonEngine.RESERVED);
             }
         });
-        node.register(engine);
+        node.components().register(engine);
         if (work.monitor instanceof JobHistoryCounters counters) {
             var history = new JobHistoryKeeper(node, counters, Duration.ofDays(7), engine::names);
             histories.put(node, history);
-            node.register(history);
+            node.components().register(history);
         }
-        node.register(cronEngine);
-        node.register(new StateCleanUp(new StateStore(schema, control, control), node::nanos));
+        node.components().register(cronEngine);
+        node.components().register(new StateCleanUp(new StateStore(schema, control, control), node::nanos));
         return new Member(node, control, leadership, locks, keeper, events, scheduler, engine, jobs, cronEngine, crons);
     }
 

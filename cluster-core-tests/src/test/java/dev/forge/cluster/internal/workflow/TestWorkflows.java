@@ -114,7 +114,7 @@ public final class TestWorkflows {
                         new WorkflowSettings.Retention(completed, completed),
                         new WorkflowSettings.StrandedCheck(Duration.ofMillis(200), false),
                         limits));
-        member.node().register(engine);
+        member.node().components().register(engine);
         handlers.forEach(engine::add);
         cluster.members().add(member);
         member.node().start();

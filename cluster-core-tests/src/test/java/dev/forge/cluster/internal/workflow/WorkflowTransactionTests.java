@@ -163,7 +163,7 @@ class WorkflowTransactionTests extends WorkflowFixture {
                         new WorkflowSettings.Retention(Duration.ofDays(1), Duration.ofDays(1)),
                         new WorkflowSettings.StrandedCheck(Duration.ofMillis(200), false),
                         WorkflowSettings.Limits.DEFAULTS));
-        member.node().register(engine);
+        member.node().components().register(engine);
         engine.add(handler);
         cluster.members().add(member);
         member.node().start();

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.cron;
 import dev.forge.cluster.cron.CronContext;
 import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.job.handler.LeaderCapabilities;
+import dev.forge.cluster.internal.leader.Elector;
 import dev.forge.cluster.internal.leader.FencedLeadership;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.job.ClaimLostException;
@@ -27,13 +28,13 @@ public final class CronContexts {
     private static final String CRON = "forge.cron.name";
     private static final String SLOT = "forge.cron.slot";
 
-    private final Node node;
+    private final Elector elector;
     private final FencedLeadership leadership;
     private final CronJobStore store;
 
     /** @param application the data source whose transactions the fence joins */
     public CronContexts(Node node, FencedLeadership leadership, DataSource application) {
-        this.node = node;
+        this.elector = node.elector();
         this.leadership = leadership;
         this.store = new CronJobStore(node.resources().schema(), application);
     }
@@ -76,7 +77,7 @@ public final class CronContexts {
             this.metadata = job.metadata();
             this.reservedForLeader =
                     LeaderCapabilities.LEADER.equals(job.claimed().queue().capability());
-            OptionalLong leading = reservedForLeader ? node.elector().term(Leadership.SCHEDULER) : OptionalLong.empty();
+            OptionalLong leading = reservedForLeader ? elector.term(Leadership.SCHEDULER) : OptionalLong.empty();
             this.term = leading.orElseGet(() -> Long.parseLong(metadata.getOrDefault("term", "0")));
         }
 

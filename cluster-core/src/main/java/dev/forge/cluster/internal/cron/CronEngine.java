@@ -18,9 +18,9 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
+import dev.forge.cluster.internal.purge.PurgeBatch;
 import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.runtime.Names;
-import dev.forge.cluster.internal.runtime.PurgeBatch;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.node.NodeMode;
@@ -119,9 +119,10 @@ public final class CronEngine implements NodeComponent {
         this.leaders = new LeaderStore(resources.schema(), resources.control());
         this.purge = new PurgeBatch("rows of the ledger", PURGE_BATCH, node::nanos);
         var rules = new CronSlotBatch.Rules(schedules, settings, new JobIds(node.clock()), this::capability);
-        this.firing = new CronFiring(node, slots, rules, batch -> reportDecided(batch.decided()));
+        this.firing = new CronFiring(node, resources, slots, rules, batch -> reportDecided(batch.decided()));
         this.reconciler = new CronReconciler(
                 node,
+                resources,
                 jobs,
                 declarations,
                 schedules,
@@ -212,7 +213,7 @@ public final class CronEngine implements NodeComponent {
             // Wakes this node's own worker too: from now on it may run what is reserved for the leader.
             jobs.announce(JobPriority.NORMAL);
         }
-        var term = new SchedulerTerm(node, store, leaders, self, leadingTerm);
+        var term = new SchedulerTerm(node.fences(), store, leaders, self, leadingTerm);
         if (changed || reconciler.isDue()) {
             if (changed) {
                 changed = false;

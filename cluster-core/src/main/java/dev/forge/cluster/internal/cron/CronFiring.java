@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.NodeTime;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Names;
 import java.time.Duration;
@@ -42,7 +43,8 @@ final class CronFiring {
     /** Slots that are due after this time are left to the next pass. */
     private static final Duration LONGEST_PASS = Duration.ofSeconds(5);
 
-    private final Node node;
+    private final NodeTime time;
+    private final Node.Resources resources;
     private final CronSlotStore store;
     private final Rules rules;
     private final Consumer<CronSlotBatch> report;
@@ -57,8 +59,10 @@ final class CronFiring {
     private volatile Duration retryFailedAfter = RETRY_FAILED_AFTER;
 
     /** @param report called after the commit of each batch */
-    CronFiring(Node node, CronSlotStore store, Rules rules, Consumer<CronSlotBatch> report) {
-        this.node = node;
+    CronFiring(
+            NodeTime time, Node.Resources resources, CronSlotStore store, Rules rules, Consumer<CronSlotBatch> report) {
+        this.time = time;
+        this.resources = resources;
         this.store = store;
         this.rules = rules;
         this.report = report;
@@ -90,8 +94,8 @@ final class CronFiring {
     boolean fire(SchedulerTerm term) {
         refreshHandlers();
         PagePosition position = PagePosition.FIRST;
-        long began = node.nanos();
-        while (position != null && node.nanos() - began < LONGEST_PASS.toNanos()) {
+        long began = time.nanos();
+        while (position != null && time.nanos() - began < LONGEST_PASS.toNanos()) {
             CronSlotBatch batch;
             PagePosition from = position;
             try {
@@ -137,8 +141,7 @@ final class CronFiring {
 
     /** Decides the crons that {@code due} locks; returns null if the term is over. */
     private @Nullable CronSlotBatch commit(SchedulerTerm term, Supplier<List<DueCron>> due) {
-        var batch = new CronSlotBatch(
-                node.resources().schema(), node.resources().control(), rules, handlers, term.number());
+        var batch = new CronSlotBatch(resources.schema(), resources.control(), rules, handlers, term.number());
         if (!term.commit(() -> batch.decide(due.get()))) {
             return null;
         }
@@ -158,7 +161,7 @@ final class CronFiring {
         if (!term.commit(() -> store.recordProblem(cron, problem))) {
             return false;
         }
-        if (failedAt.put(cron, node.nanos()) == null) {
+        if (failedAt.put(cron, time.nanos()) == null) {
             log.warn(
                     "Cron {}: could not be fired. It is retried every {} s; other crons are not affected.",
                     Names.printable(cron),
@@ -169,7 +172,7 @@ final class CronFiring {
     }
 
     private ExcludedCrons excluded() {
-        long now = node.nanos();
+        long now = time.nanos();
         Set<String> failed = failedAt.entrySet().stream()
                 .filter(failure -> now - failure.getValue() < retryFailedAfter.toNanos())
                 .map(Map.Entry::getKey)
@@ -178,7 +181,7 @@ final class CronFiring {
     }
 
     private void refreshHandlers() {
-        long now = node.nanos();
+        long now = time.nanos();
         if (handlers.isEmpty() || now - handlersReadAt > HANDLERS_CACHED_FOR.toNanos()) {
             handlers = store.availableHandlers();
             handlersReadAt = now;

@@ -15,6 +15,7 @@ import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.handler.LeaderCapabilities;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.NodeTime;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.job.JobPriority;
@@ -52,7 +53,7 @@ final class CronReconciler {
 
     private static final Duration WARN_OF_LONG_RUNS_AFTER = Duration.ofMinutes(1);
 
-    private final Node node;
+    private final NodeTime time;
     private final JobEngine jobs;
     private final CronDeclarations declarations;
     private final CronSchedules schedules;
@@ -79,17 +80,17 @@ final class CronReconciler {
     private volatile Duration warnOfLongRunsAfter = WARN_OF_LONG_RUNS_AFTER;
 
     CronReconciler(
-            Node node,
+            NodeTime time,
+            Node.Resources resources,
             JobEngine jobs,
             CronDeclarations declarations,
             CronSchedules schedules,
             ScheduleReplacement replacement) {
-        this.node = node;
+        this.time = time;
         this.jobs = jobs;
         this.declarations = declarations;
         this.schedules = schedules;
         this.replacement = replacement;
-        Node.Resources resources = node.resources();
         this.store = new CronStore(resources.schema(), resources.control());
         this.sets = new CronSetStore(resources.schema(), resources.control());
         this.slotStore = new CronSlotStore(resources.schema(), resources.control());
@@ -108,12 +109,12 @@ final class CronReconciler {
     /** Forgets everything that an earlier term has found. */
     void reset() {
         reconciled = null;
-        nextPass = node.nanos();
+        nextPass = time.nanos();
         orphanedSince.clear();
     }
 
     boolean isDue() {
-        return node.nanos() - nextPass >= 0;
+        return time.nanos() - nextPass >= 0;
     }
 
     /** Has the next pass compare all definitions even if the live builds are the same. */
@@ -127,7 +128,7 @@ final class CronReconciler {
      * @return slots that were decided because their schedule was replaced
      */
     List<DecidedSlot> pass(SchedulerTerm term) {
-        nextPass = node.nanos() + Math.min(INTERVAL.toNanos(), removeOrphansAfter.toNanos());
+        nextPass = time.nanos() + Math.min(INTERVAL.toNanos(), removeOrphansAfter.toNanos());
         List<DecidedSlot> decided = List.of();
         try {
             decided = reconcile(term);
@@ -207,7 +208,7 @@ final class CronReconciler {
     }
 
     private void warn() {
-        long now = node.nanos();
+        long now = time.nanos();
         List<String> disputed = disputedSince.entrySet().stream()
                 .filter(dispute ->
                         now - dispute.getValue() > warnOfDisputeAfter.toNanos() && disputesLogged.add(dispute.getKey()))
@@ -253,7 +254,7 @@ final class CronReconciler {
             List<Definition> wanted = sets.definitions(live);
             Set<String> disputed = live.size() > 1 ? sets.disputed(live) : Set.of();
             disputedSince.keySet().retainAll(disputed);
-            disputed.forEach(name -> disputedSince.putIfAbsent(name, node.nanos()));
+            disputed.forEach(name -> disputedSince.putIfAbsent(name, time.nanos()));
             removed = orphans(rows, wanted);
             if (!removed.isEmpty()) {
                 removedRows = store.remove(removed);
@@ -368,7 +369,7 @@ final class CronReconciler {
                 .map(row -> row.definition().name())
                 .collect(Collectors.toSet());
         wanted.forEach(cron -> orphans.remove(cron.name()));
-        long now = node.nanos();
+        long now = time.nanos();
         orphanedSince.keySet().retainAll(orphans);
         orphans.forEach(name -> orphanedSince.putIfAbsent(name, now));
         return orphanedSince.entrySet().stream()

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.cron;
 
+import dev.forge.cluster.internal.leader.BlockedFences;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.leader.Leadership;
 import java.util.UUID;
 import org.slf4j.Logger;
@@ -14,14 +14,14 @@ final class SchedulerTerm {
 
     private static final Logger log = GuardedLogger.of(SchedulerTerm.class);
 
-    private final Node node;
+    private final BlockedFences fences;
     private final CronStore store;
     private final LeaderStore leaders;
     private final UUID holder;
     private final long number;
 
-    SchedulerTerm(Node node, CronStore store, LeaderStore leaders, UUID holder, long number) {
-        this.node = node;
+    SchedulerTerm(BlockedFences fences, CronStore store, LeaderStore leaders, UUID holder, long number) {
+        this.fences = fences;
         this.store = store;
         this.leaders = leaders;
         this.holder = holder;
@@ -36,7 +36,7 @@ final class SchedulerTerm {
     boolean commit(Runnable changes) {
         return Boolean.TRUE.equals(store.transaction().execute(status -> {
             changes.run();
-            boolean leads = node.fences().take(leaders, Leadership.SCHEDULER, holder, number);
+            boolean leads = fences.take(leaders, Leadership.SCHEDULER, holder, number);
             if (!leads) {
                 status.setRollbackOnly();
                 log.info("Crons: term {} is over, changes rolled back. The next leader fires the crons.", number);

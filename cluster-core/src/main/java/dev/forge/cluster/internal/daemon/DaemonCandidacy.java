@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.daemon;
 
-import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.leader.Candidate;
+import dev.forge.cluster.internal.runtime.Guard;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.locks.ReentrantLock;
 
 /**
  * The leader roles of daemons for which this node is a candidate. The set always matches the candidates of the elector: a
@@ -14,20 +14,20 @@ import java.util.concurrent.locks.ReentrantLock;
  */
 final class DaemonCandidacy {
 
-    private final Node node;
+    private final Candidate candidate;
     private final Runnable onElection;
-    private final ReentrantLock lock = new ReentrantLock();
+    private final Guard lock = new Guard();
     private final Set<String> roles = ConcurrentHashMap.newKeySet();
     private volatile boolean open;
 
     /** @param onElection called on the elector's thread when this node wins or loses a role; must not block */
-    DaemonCandidacy(Node node, Runnable onElection) {
-        this.node = node;
+    DaemonCandidacy(Candidate candidate, Runnable onElection) {
+        this.candidate = candidate;
         this.onElection = onElection;
     }
 
     /** Returns the lock that guards candidacies and runs together. */
-    ReentrantLock lock() {
+    Guard lock() {
         return lock;
     }
 
@@ -38,12 +38,9 @@ final class DaemonCandidacy {
 
     /** Accepts no new roles from now on. */
     void close() {
-        lock.lock();
-        try {
+        lock.run(() -> {
             open = false;
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     boolean isOpen() {
@@ -52,38 +49,29 @@ final class DaemonCandidacy {
 
     /** Makes this node a candidate for the role; does nothing after {@link #close}. */
     void stand(String role) {
-        lock.lock();
-        try {
+        lock.run(() -> {
             if (open && roles.add(role)) {
-                node.elector().join(role, onElection);
+                candidate.elector().join(role, onElection);
             }
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Ends the candidacy, and the leadership if this node holds it. */
     void withdraw(String role) {
-        lock.lock();
-        try {
+        lock.run(() -> {
             roles.remove(role);
-            node.elector().leave(role);
-        } finally {
-            lock.unlock();
-        }
+            candidate.elector().leave(role);
+        });
         // Behind a pooler no session thread competes all the time.
-        node.electSoon();
+        candidate.electSoon();
     }
 
     /** Ends the candidacy and lets the lease of the role expire, because the method is still running. */
     void abandon(String role) {
-        lock.lock();
-        try {
+        lock.run(() -> {
             roles.remove(role);
-            node.elector().abandon(role);
-        } finally {
-            lock.unlock();
-        }
+            candidate.elector().abandon(role);
+        });
     }
 
     /** Removes the role from the set only; {@link #withdraw} must follow under the same lock. */

@@ -104,17 +104,17 @@ public final class DaemonEngine implements NodeComponent {
         this.node = node;
         this.timing = timing;
         this.handlers = handlers;
-        this.store = new DaemonStore(node.resources().schema(), node.resources().control());
-        this.membershipStore = new DaemonStore(node.resources().schema(), node.membership());
-        this.notifications = new Notifications(new NotificationChannel(
-                node.resources().schema(), node.resources().control())::send);
+        Node.Resources resources = node.resources();
+        this.store = new DaemonStore(resources.schema(), resources.control());
+        this.membershipStore =
+                new DaemonStore(resources.schema(), resources.nodes().source());
+        this.notifications = new Notifications(new NotificationChannel(resources.schema(), resources.control())::send);
         this.candidacy = new DaemonCandidacy(node, this::leadershipChanged);
         this.supervisor = new DaemonSupervisor(
                 node, leadership, candidacy, new DaemonRestartPolicy(timing.recoveredAfter), keeping::wake);
         this.placement = new DaemonPlacement(node, candidacy, supervisor, timing.placement);
     }
 
-    /** Returns the names of the daemons that this node may run. */
     public Set<String> names() {
         return eligible().keySet();
     }
@@ -133,12 +133,10 @@ public final class DaemonEngine implements NodeComponent {
                 .toList();
     }
 
-    /** For tests. */
     DaemonCandidacy candidacy() {
         return candidacy;
     }
 
-    /** For tests. */
     DaemonSupervisor supervisor() {
         return supervisor;
     }
@@ -278,13 +276,13 @@ public final class DaemonEngine implements NodeComponent {
         takeOverWonInstances(self);
         write();
         if (candidacy.isOpen() && node.nanos() - nextView >= 0) {
-            nextView = node.nanos() + node.pace().stretched(timing.viewInterval).toNanos();
-            try {
-                applyView(self);
-            } catch (RuntimeException e) {
-                // Still due: a pass without it would look like a success.
-                nextView = node.nanos();
-                throw e;
+            long due = nextView;
+            // Still due if it fails (a pass without it would look like a success), or if a notification comes
+            // meanwhile.
+            applyView(self);
+            if (nextView == due) {
+                nextView = node.nanos()
+                        + node.pace().stretched(timing.viewInterval).toNanos();
             }
         }
     }
@@ -325,7 +323,7 @@ public final class DaemonEngine implements NodeComponent {
         }
         Acquisition acquisition = store.acquire(tenure);
         if (acquisition instanceof Acquisition.Acquired acquired) {
-            supervisor.add(new DaemonRun(handler, tenure, acquired.restarts(), node));
+            supervisor.add(new DaemonRun(handler, tenure, acquired.restarts(), node, node.elector()));
         } else if (acquisition instanceof Acquisition.NotRunnable) {
             candidacy.withdraw(role);
         } else {
@@ -372,7 +370,7 @@ public final class DaemonEngine implements NodeComponent {
         }
         var tenure = new Tenure(handler.name(), number.getAsInt(), self, 0);
         if (startable) {
-            supervisor.add(new DaemonRun(handler, tenure, 0, node));
+            supervisor.add(new DaemonRun(handler, tenure, 0, node, node.elector()));
         } else if (run != null) {
             // This node has joined again under a new id.
             run.moveTo(tenure);

@@ -5,7 +5,7 @@ package dev.forge.cluster.internal.daemon;
 import dev.forge.cluster.daemon.DaemonScope;
 import dev.forge.cluster.internal.daemon.DaemonStore.ClusterView;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.NodeTime;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -35,7 +35,7 @@ final class DaemonPlacement {
      */
     record Delays(Duration deferral, Duration stable, Duration avoidance) {}
 
-    private final Node node;
+    private final NodeTime time;
     private final DaemonCandidacy candidacy;
     private final DaemonSupervisor supervisor;
     private final Delays delays;
@@ -45,8 +45,8 @@ final class DaemonPlacement {
     private Set<UUID> activeNodes = Set.of();
     private long activeNodesSince;
 
-    DaemonPlacement(Node node, DaemonCandidacy candidacy, DaemonSupervisor supervisor, Delays delays) {
-        this.node = node;
+    DaemonPlacement(NodeTime time, DaemonCandidacy candidacy, DaemonSupervisor supervisor, Delays delays) {
+        this.time = time;
         this.candidacy = candidacy;
         this.supervisor = supervisor;
         this.delays = delays;
@@ -73,7 +73,7 @@ final class DaemonPlacement {
      * for too long. Returns whether a role is free.
      */
     private boolean chooseRoles(List<DaemonHandler> handlers, ClusterView view, DaemonSpread spread, UUID self) {
-        long now = node.nanos();
+        long now = time.nanos();
         Set<String> roles = runnableRoles(handlers, view);
         boolean anyFree = roles.stream().anyMatch(spread::isFree);
         avoidedUntil.values().removeIf(until -> now - until >= 0);
@@ -121,7 +121,7 @@ final class DaemonPlacement {
     }
 
     private boolean isStable(ClusterView view) {
-        long now = node.nanos();
+        long now = time.nanos();
         var present = new HashSet<UUID>();
         view.candidates().values().forEach(present::addAll);
         if (!present.equals(activeNodes)) {
@@ -133,7 +133,7 @@ final class DaemonPlacement {
 
     /** Gives up the newest movable instance, one at a time. */
     private void rebalance(DaemonSpread spread, UUID self) {
-        long now = node.nanos();
+        long now = time.nanos();
         if (supervisor.runs().stream().anyMatch(run -> run.stopReason() != null)) {
             return;
         }

@@ -2,13 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.daemon;
 
+import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.internal.daemon.DaemonHandler.Restarts;
+import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Backoff;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import java.time.Duration;
 import java.util.random.RandomGenerator;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.event.Level;
 
-/** Computes when the method of a daemon starts again: the delay doubles with each short run in a row. */
+/** Decides whether and when the method of a daemon starts again: the delay doubles with each short run in a row. */
 final class DaemonRestartPolicy {
+
+    private static final Logger log = GuardedLogger.of(DaemonSupervisor.class);
 
     private static final Duration SHORTEST_DELAY = Duration.ofMillis(1);
     private static final Duration LONGEST_DELAY = Duration.ofMinutes(5);
@@ -25,13 +34,71 @@ final class DaemonRestartPolicy {
         this.recoveredAfter = recoveredAfter;
     }
 
+    /** Decides what follows when the method has ended by itself. */
+    void decide(DaemonRun run, Duration ran, @Nullable Throwable failure) {
+        if (failure != null) {
+            restart(run, ran, failure);
+        } else if (run.handler().restarts().onReturn()) {
+            // Returning is no failure, however often it happens.
+            run.endedAfter(ran, recoveredAfter(run.handler().restarts()));
+            run.restartIn(delay(run.handler().restarts(), run.shortRuns()));
+        } else {
+            run.finish(DaemonStatus.STOPPED);
+            log.info("Daemon {} term {}: method returned, daemon stopped", run.label(), run.term());
+        }
+    }
+
+    private void restart(DaemonRun run, Duration ran, Throwable failure) {
+        if (DatabaseFailure.kind(failure).isOfServer()) {
+            restartAfterServerFailure(run, failure);
+            return;
+        }
+        Integer max = run.handler().restarts().most();
+        int failures = run.failed(failure, ran, recoveredAfter(run.handler().restarts()));
+        if (max != null && failures > max) {
+            run.finish(DaemonStatus.FAILED);
+            log.error(
+                    "Daemon {} term {}: failed {} times in a row, more than maxRestarts {}. It stays failed until it is resumed"
+                            + " or a node that has it starts.",
+                    run.label(),
+                    run.term(),
+                    failures,
+                    max,
+                    ErrorText.loggable(failure));
+            return;
+        }
+        Duration delay = delay(run.handler().restarts(), run.shortRuns());
+        run.restartIn(delay);
+        log.warn(
+                "Daemon {} term {}: failed, restarting in {} ms",
+                run.label(),
+                run.term(),
+                delay.toMillis(),
+                ErrorText.loggable(failure));
+    }
+
+    /** Restarts the method without counting the failure, because the database server has failed and not the daemon. */
+    private void restartAfterServerFailure(DaemonRun run, Throwable failure) {
+        int failures = run.failedByServer(failure);
+        Duration delay = delayAfterServerFailure(run.handler().restarts(), failures);
+        run.restartIn(delay);
+        log.atLevel(failures == 1 ? Level.WARN : Level.DEBUG)
+                .log(
+                        "Daemon {} term {}: failed because of the database server: {}. Restarting in {} ms; maxRestarts does not"
+                                + " count this. Further failures of the server are logged at DEBUG.",
+                        run.label(),
+                        run.term(),
+                        DatabaseFailure.brief(failure),
+                        delay.toMillis());
+    }
+
     /** Returns the delay after that many short runs in a row. */
-    Duration delay(Restarts restarts, int shortRuns) {
+    private Duration delay(Restarts restarts, int shortRuns) {
         return delay(restarts, shortRuns, LONGEST_DELAY);
     }
 
     /** Returns the delay after that many failures of the database server in a row. */
-    Duration delayAfterServerFailure(Restarts restarts, int failures) {
+    private Duration delayAfterServerFailure(Restarts restarts, int failures) {
         return delay(restarts, failures, LONGEST_DELAY_AFTER_SERVER_FAILURE);
     }
 

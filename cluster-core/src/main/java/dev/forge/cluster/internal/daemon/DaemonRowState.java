@@ -28,7 +28,7 @@ final class DaemonRowState {
         revision++;
     }
 
-    /** Has the next write set the time of the start. */
+    /** Sets the time of the start with the next write. */
     void startAgain() {
         startUnwritten = true;
         revision++;

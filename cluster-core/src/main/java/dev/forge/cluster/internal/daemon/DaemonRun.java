@@ -6,11 +6,12 @@ import dev.forge.cluster.daemon.DaemonScope;
 import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.internal.daemon.DaemonStore.Change;
 import dev.forge.cluster.internal.daemon.DaemonStore.Tenure;
-import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.leader.Elector;
+import dev.forge.cluster.internal.node.NodeTime;
 import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.Guard;
 import java.time.Duration;
 import java.util.concurrent.locks.Condition;
-import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -34,11 +35,12 @@ final class DaemonRun {
     }
 
     private final DaemonHandler handler;
-    private final Node node;
+    private final NodeTime time;
+    private final Elector elector;
     private final long acquiredAt;
     private volatile Tenure tenure;
 
-    private final ReentrantLock lock = new ReentrantLock();
+    private final Guard lock = new Guard();
     private final Condition stopped = lock.newCondition();
     private volatile @Nullable StopReason stop;
     private volatile boolean alive;
@@ -56,13 +58,14 @@ final class DaemonRun {
     private final DaemonRowState row;
 
     /** @param restarts how often the instance was restarted so far */
-    DaemonRun(DaemonHandler handler, Tenure tenure, int restarts, Node node) {
+    DaemonRun(DaemonHandler handler, Tenure tenure, int restarts, NodeTime time, Elector elector) {
         this.handler = handler;
         this.tenure = tenure;
         this.row = new DaemonRowState(restarts);
-        this.node = node;
+        this.time = time;
+        this.elector = elector;
         this.status = handler.scope() == DaemonScope.CLUSTER ? DaemonStatus.ACQUIRING : DaemonStatus.PENDING;
-        this.acquiredAt = node.nanos();
+        this.acquiredAt = time.nanos();
         this.dueAt = acquiredAt;
     }
 
@@ -108,7 +111,7 @@ final class DaemonRun {
 
     /** Returns whether this node still holds the term, by its own clock. */
     boolean isHeld() {
-        return !isElected() || node.elector().holds(key(), term());
+        return !isElected() || elector.holds(key(), term());
     }
 
     long acquiredAt() {
@@ -117,67 +120,50 @@ final class DaemonRun {
 
     /** Continues the run under the new id of this node, which has joined again. */
     void moveTo(Tenure newTenure) {
-        lock.lock();
-        try {
+        lock.run(() -> {
             tenure = newTenure;
             row.startAgain();
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     // Start and end of the method ---------------------------------------------------------------------------
 
     boolean isDue() {
-        lock.lock();
-        try {
-            return !alive
-                    && stop == null
-                    && (status == DaemonStatus.ACQUIRING
-                            || status == DaemonStatus.PENDING
-                            || status == DaemonStatus.RESTARTING)
-                    && node.nanos() - dueAt >= 0;
-        } finally {
-            lock.unlock();
-        }
+        return lock.call(() -> !alive
+                && stop == null
+                && (status == DaemonStatus.ACQUIRING
+                        || status == DaemonStatus.PENDING
+                        || status == DaemonStatus.RESTARTING)
+                && time.nanos() - dueAt >= 0);
     }
 
     /** Called before the thread of the method is started. */
     void starting() {
-        lock.lock();
-        try {
+        lock.run(() -> {
             alive = true;
             recovered = false;
-            startedAt = node.nanos();
+            startedAt = time.nanos();
             status = DaemonStatus.RUNNING;
             row.startAgain();
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Called on the thread of the method; returns false if the method must not be called any more. */
     boolean begin() {
-        lock.lock();
-        try {
+        return lock.call(() -> {
             thread = Thread.currentThread();
             return stop == null;
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Called on the thread of the method when the method has ended; returns how long it ran. */
     Duration returned() {
-        lock.lock();
-        try {
+        return lock.call(() -> {
             thread = null;
             // An interrupt that came late was meant for the method.
             Thread.interrupted();
-            return Duration.ofNanos(node.nanos() - startedAt);
-        } finally {
-            lock.unlock();
-        }
+            return Duration.ofNanos(time.nanos() - startedAt);
+        });
     }
 
     /** Called when the method has ended, before the outcome is decided. */
@@ -196,55 +182,40 @@ final class DaemonRun {
 
     /** Records an exception of the method; returns the number of failures in a row. */
     int failed(Throwable failure, Duration ran, Duration recoveredAfter) {
-        lock.lock();
-        try {
+        return lock.call(() -> {
             endedAfter(ran, recoveredAfter);
             failures = ran.compareTo(recoveredAfter) >= 0 ? 1 : failures + 1;
             row.error(ErrorText.bounded(ErrorText.storable(failure), MAX_ERROR_LENGTH));
             return failures;
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Records an exception that the database server caused; returns the number of such failures in a row. */
     int failedByServer(Throwable failure) {
-        lock.lock();
-        try {
+        return lock.call(() -> {
             recovered = false;
             row.error(ErrorText.bounded(ErrorText.storable(failure), MAX_ERROR_LENGTH));
             return ++serverFailures;
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Counts short runs in a row, on which the delay of the next restart depends. */
     void endedAfter(Duration ran, Duration recoveredAfter) {
-        lock.lock();
-        try {
+        lock.run(() -> {
             recovered = false;
             serverFailures = 0;
             shortRuns = ran.compareTo(recoveredAfter) >= 0 ? 1 : shortRuns + 1;
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     int shortRuns() {
-        lock.lock();
-        try {
-            return shortRuns;
-        } finally {
-            lock.unlock();
-        }
+        return lock.call(() -> shortRuns);
     }
 
     /** Returns true once, when the method has run so long that its last error need not be shown any more. */
     boolean hasJustRecovered(Duration recoveredAfter) {
-        lock.lock();
-        try {
-            Duration ran = Duration.ofNanos(node.nanos() - startedAt);
+        return lock.call(() -> {
+            Duration ran = Duration.ofNanos(time.nanos() - startedAt);
             if (recovered || thread == null || ran.compareTo(recoveredAfter) < 0) {
                 return false;
             }
@@ -252,46 +223,35 @@ final class DaemonRun {
             serverFailures = 0;
             row.touch();
             return true;
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Returns whether a start should be logged: the last one was logged longer ago than the interval. */
     boolean shouldLogStart(Duration interval) {
-        lock.lock();
-        try {
-            long now = node.nanos();
+        return lock.call(() -> {
+            long now = time.nanos();
             boolean due = startLoggedAt == null || now - startLoggedAt >= interval.toNanos();
             if (due) {
                 startLoggedAt = now;
             }
             return due;
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     void restartIn(Duration delay) {
-        lock.lock();
-        try {
+        lock.run(() -> {
             row.countRestart();
-            dueAt = node.nanos() + delay.toNanos();
+            dueAt = time.nanos() + delay.toNanos();
             become(DaemonStatus.RESTARTING);
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Ends the run: the method will not be started again in this term. */
     void finish(DaemonStatus end) {
-        lock.lock();
-        try {
+        lock.run(() -> {
             row.released(isElected());
             become(end);
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Ends the run, so that another node may run the instance. */
@@ -311,22 +271,19 @@ final class DaemonRun {
      * StopReason#GIVEN_UP}; returns false if nothing changed.
      */
     boolean stop(StopReason reason, Duration grace) {
-        lock.lock();
-        try {
+        return lock.call(() -> {
             if (stop == reason || stop == StopReason.LOST) {
                 return false;
             }
             stop = reason;
             interrupts = 0;
-            interruptAt = node.nanos() + grace.toNanos();
+            interruptAt = time.nanos() + grace.toNanos();
             if (alive && reason == StopReason.GIVEN_UP) {
                 become(DaemonStatus.STOPPING);
             }
             stopped.signalAll();
             return true;
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     @Nullable
@@ -336,40 +293,29 @@ final class DaemonRun {
 
     /** Interrupts the method if an interrupt is due; returns the number of interrupts so far, or 0 if none was due. */
     int interruptIfDue() {
-        lock.lock();
-        try {
-            if (stop == null || thread == null || node.nanos() - interruptAt < 0) {
+        return lock.call(() -> {
+            if (stop == null || thread == null || time.nanos() - interruptAt < 0) {
                 return 0;
             }
-            interruptAt = node.nanos() + INTERRUPT_INTERVAL.toNanos();
+            interruptAt = time.nanos() + INTERRUPT_INTERVAL.toNanos();
             thread.interrupt();
             return ++interrupts;
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Ends the grace period: the first interrupt is due now. */
     void endGracePeriod() {
-        lock.lock();
-        try {
+        lock.run(() -> {
             if (interrupts == 0) {
-                interruptAt = node.nanos();
+                interruptAt = time.nanos();
             }
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Returns the thread that runs the method; null if none does. */
     @Nullable
     Thread thread() {
-        lock.lock();
-        try {
-            return thread;
-        } finally {
-            lock.unlock();
-        }
+        return lock.call(() -> thread);
     }
 
     // Asks the clock too: after a long pause of the process, this must be true before any other thread can say so.
@@ -379,24 +325,23 @@ final class DaemonRun {
 
     /** Waits until a stop is requested; returns false after that time. */
     boolean awaitStop(Duration patience) throws InterruptedException {
-        lock.lock();
         try {
-            long left = patience.toNanos();
-            while (!stopRequested()) {
-                if (left <= 0) {
-                    return false;
+            return lock.await(() -> {
+                long left = patience.toNanos();
+                while (!stopRequested()) {
+                    if (left <= 0) {
+                        return false;
+                    }
+                    left = stopped.awaitNanos(left);
                 }
-                left = stopped.awaitNanos(left);
-            }
-            return true;
+                return true;
+            });
         } catch (InterruptedException e) {
             if (stop == null) {
                 throw e;
             }
             Thread.currentThread().interrupt();
             return true;
-        } finally {
-            lock.unlock();
         }
     }
 
@@ -412,32 +357,23 @@ final class DaemonRun {
     /** Returns the change to be written; null if everything is written. */
     @Nullable
     Unwritten unwritten() {
-        lock.lock();
-        try {
-            Change change = row.unwritten(tenure, status, Duration.ofNanos(node.nanos() - startedAt), recovered);
+        return lock.call(() -> {
+            Change change = row.unwritten(tenure, status, Duration.ofNanos(time.nanos() - startedAt), recovered);
             return change == null ? null : new Unwritten(this, change, row.revision());
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     void written(Unwritten unwritten) {
-        lock.lock();
-        try {
+        lock.run(() -> {
             row.written(unwritten.change, unwritten.revision);
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
-    /** Has the next write store a note of the application. */
+    /** Stores a note of the application with the next write. */
     void note(String text) {
         String bounded = ErrorText.bounded(text, MAX_NOTE_LENGTH);
-        lock.lock();
-        try {
+        lock.run(() -> {
             row.note(bounded);
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 }

@@ -3,8 +3,8 @@
 package dev.forge.cluster.internal.daemon;
 
 import dev.forge.cluster.daemon.DaemonContext;
+import dev.forge.cluster.internal.leader.Elector;
 import dev.forge.cluster.internal.leader.FencedLeadership;
-import dev.forge.cluster.internal.node.Node;
 import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.function.Supplier;
@@ -13,12 +13,14 @@ import java.util.function.Supplier;
 final class DaemonRunContext implements DaemonContext {
 
     private final DaemonRun run;
-    private final Node node;
+    private final Elector elector;
+    private final String nodeName;
     private final FencedLeadership leadership;
 
-    DaemonRunContext(DaemonRun run, Node node, FencedLeadership leadership) {
+    DaemonRunContext(DaemonRun run, Elector elector, String nodeName, FencedLeadership leadership) {
         this.run = run;
-        this.node = node;
+        this.elector = elector;
+        this.nodeName = nodeName;
         this.leadership = leadership;
     }
 
@@ -34,7 +36,7 @@ final class DaemonRunContext implements DaemonContext {
 
     @Override
     public String nodeName() {
-        return node.identity().name();
+        return nodeName;
     }
 
     @Override
@@ -44,7 +46,7 @@ final class DaemonRunContext implements DaemonContext {
 
     @Override
     public OptionalLong fencingToken() {
-        return run.isElected() ? node.elector().fencingToken(run.key(), run.term()) : OptionalLong.empty();
+        return run.isElected() ? elector.fencingToken(run.key(), run.term()) : OptionalLong.empty();
     }
 
     @Override

@@ -39,7 +39,6 @@ public final class DaemonStore {
     private final DataSource source;
     private final JdbcClient jdbc;
     private final JdbcTemplate template;
-
     private final DaemonReports reports;
 
     public DaemonStore(Schema schema, DataSource source) {
@@ -50,12 +49,10 @@ public final class DaemonStore {
         this.template = new JdbcTemplate(source);
     }
 
-    /** Returns the data source of this store. */
     DataSource source() {
         return source;
     }
 
-    /** Returns reports from the same data source. */
     DaemonReports reports() {
         return reports;
     }

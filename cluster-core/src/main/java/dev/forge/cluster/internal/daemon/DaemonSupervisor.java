@@ -5,12 +5,11 @@ package dev.forge.cluster.internal.daemon;
 import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.internal.daemon.DaemonRun.StopReason;
 import dev.forge.cluster.internal.daemon.DaemonRun.Unwritten;
-import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.leader.FencedLeadership;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeLoop;
-import dev.forge.cluster.internal.runtime.ErrorText;
+import dev.forge.cluster.internal.runtime.Guard;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import java.time.Duration;
@@ -21,12 +20,12 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.Condition;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.event.Level;
 import org.springframework.core.task.SimpleAsyncTaskExecutor;
+import org.springframework.core.task.TaskRejectedException;
 
 /**
  * Starts, watches, restarts and stops the methods of the daemons on this node. Its loop makes no database call, so that a
@@ -53,7 +52,7 @@ final class DaemonSupervisor {
     private final SimpleAsyncTaskExecutor threads = new SimpleAsyncTaskExecutor("forge-daemon-");
     private final NodeLoop loop = NodeLoop.upkeep("watch-daemons", this::interval, this::watch);
 
-    private final ReentrantLock lock;
+    private final Guard lock;
     private final Condition changed;
     /** The runs of this node, by key. */
     private final Map<String, DaemonRun> runs = new ConcurrentHashMap<>();
@@ -172,14 +171,15 @@ final class DaemonSupervisor {
     // Start and end of methods ------------------------------------------------------------------------------
 
     private void start(DaemonRun run) {
-        lock.lock();
-        try {
-            if (runs.get(run.key()) != run) {
-                return;
+        boolean starts = lock.call(() -> {
+            boolean current = runs.get(run.key()) == run;
+            if (current) {
+                run.starting();
             }
-            run.starting();
-        } finally {
-            lock.unlock();
+            return current;
+        });
+        if (!starts) {
+            return;
         }
         onChange.run();
         try {
@@ -187,7 +187,7 @@ final class DaemonSupervisor {
             log.atLevel(run.shouldLogStart(START_LOG_INTERVAL) ? Level.INFO : Level.DEBUG)
                     .log("Daemon {} term {}: starting on this node", run.label(), run.term());
             threads.execute(() -> execute(run));
-        } catch (RuntimeException | OutOfMemoryError e) {
+        } catch (TaskRejectedException | OutOfMemoryError e) {
             ended(run, run.returned(), e);
         }
     }
@@ -200,7 +200,11 @@ final class DaemonSupervisor {
         Duration ran = Duration.ZERO;
         try {
             if (run.begin()) {
-                run.handler().target().code().run(new DaemonRunContext(run, node, leadership));
+                run.handler()
+                        .target()
+                        .code()
+                        .run(new DaemonRunContext(
+                                run, node.elector(), node.identity().name(), leadership));
             }
         } catch (Throwable e) {
             failure = e;
@@ -220,8 +224,7 @@ final class DaemonSupervisor {
     }
 
     private void decideAfterEnd(DaemonRun run, Duration ran, @Nullable Throwable failure) {
-        lock.lock();
-        try {
+        lock.run(() -> {
             run.ended();
             if (runs.get(run.key()) != run) {
                 if (lostRuns.remove(run)) {
@@ -233,65 +236,11 @@ final class DaemonSupervisor {
             } else if (!run.isHeld()) {
                 runs.remove(run.key(), run);
                 log.info("Daemon {} term {}: method ended together with its term", run.label(), run.term());
-            } else if (failure != null) {
-                recover(run, ran, failure);
-            } else if (run.handler().restarts().onReturn()) {
-                // Returning is no failure, however often it happens.
-                run.endedAfter(ran, restarts.recoveredAfter(run.handler().restarts()));
-                run.restartIn(restarts.delay(run.handler().restarts(), run.shortRuns()));
             } else {
-                run.finish(DaemonStatus.STOPPED);
-                log.info("Daemon {} term {}: method returned, daemon stopped", run.label(), run.term());
+                restarts.decide(run, ran, failure);
             }
-        } finally {
             changed.signalAll();
-            lock.unlock();
-        }
-    }
-
-    private void recover(DaemonRun run, Duration ran, Throwable failure) {
-        if (DatabaseFailure.kind(failure).isOfServer()) {
-            recoverFromServerFailure(run, failure);
-            return;
-        }
-        Integer max = run.handler().restarts().most();
-        int failures =
-                run.failed(failure, ran, restarts.recoveredAfter(run.handler().restarts()));
-        if (max != null && failures > max) {
-            run.finish(DaemonStatus.FAILED);
-            log.error(
-                    "Daemon {} term {}: failed {} times in a row, more than maxRestarts {}. It stays failed until it is resumed"
-                            + " or a node that has it starts.",
-                    run.label(),
-                    run.term(),
-                    failures,
-                    max,
-                    ErrorText.loggable(failure));
-            return;
-        }
-        Duration delay = restarts.delay(run.handler().restarts(), run.shortRuns());
-        run.restartIn(delay);
-        log.warn(
-                "Daemon {} term {}: failed, restarting in {} ms",
-                run.label(),
-                run.term(),
-                delay.toMillis(),
-                ErrorText.loggable(failure));
-    }
-
-    /** Restarts the method without counting the failure, because the database server has failed and not the daemon. */
-    private void recoverFromServerFailure(DaemonRun run, Throwable failure) {
-        int failures = run.failedByServer(failure);
-        Duration delay = restarts.delayAfterServerFailure(run.handler().restarts(), failures);
-        run.restartIn(delay);
-        log.atLevel(failures == 1 ? Level.WARN : Level.DEBUG)
-                .log(
-                        "Daemon {} term {}: failed because of the database server: {}. Restarting in {} ms; maxRestarts does not"
-                                + " count this. Further failures of the server are logged at DEBUG.",
-                        run.label(),
-                        run.term(),
-                        DatabaseFailure.brief(failure),
-                        delay.toMillis());
+        });
     }
 
     // Release and loss --------------------------------------------------------------------------------------
@@ -311,8 +260,7 @@ final class DaemonSupervisor {
 
     /** Asks the method to end; the instance is released when it has. */
     void giveUp(DaemonRun run) {
-        lock.lock();
-        try {
+        lock.run(() -> {
             if (runs.get(run.key()) == run
                     && !isFinal(run.status())
                     && run.stop(StopReason.GIVEN_UP, node.settings().drainTimeout())
@@ -320,16 +268,13 @@ final class DaemonSupervisor {
                 release(run);
             }
             changed.signalAll();
-        } finally {
-            lock.unlock();
-        }
+        });
         onChange.run();
     }
 
     /** Ends a run whose term is lost. */
     void lose(DaemonRun run, Duration grace) {
-        lock.lock();
-        try {
+        lock.run(() -> {
             if (!runs.remove(run.key(), run)) {
                 return;
             }
@@ -342,9 +287,7 @@ final class DaemonSupervisor {
                 releasedRuns.add(run);
             }
             changed.signalAll();
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Ends all elected runs at once, because another node may hold their terms by now. */
@@ -357,22 +300,18 @@ final class DaemonSupervisor {
 
     /** Asks all methods to end, and withdraws from roles that this node does not run. */
     void quiesce() {
-        lock.lock();
-        try {
+        lock.run(() -> {
             // No role is added from here on.
             candidacy.close();
             candidacy.roles().stream().filter(role -> !runs.containsKey(role)).forEach(candidacy::withdraw);
-        } finally {
-            lock.unlock();
-        }
+        });
         runs.values().forEach(this::giveUp);
     }
 
     /** Waits until no method runs; returns false after that time. */
     boolean awaitIdle(Duration patience) throws InterruptedException {
-        long left = patience.toNanos();
-        lock.lock();
-        try {
+        return lock.await(() -> {
+            long left = patience.toNanos();
             while (!lostRuns.isEmpty() || runs.values().stream().anyMatch(DaemonRun::isAlive)) {
                 if (left <= 0) {
                     return false;
@@ -380,9 +319,7 @@ final class DaemonSupervisor {
                 left = changed.awaitNanos(left);
             }
             return true;
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 
     /** Interrupts all methods now. */
@@ -393,7 +330,7 @@ final class DaemonSupervisor {
         });
     }
 
-    /** Lets the leases of roles expire whose methods still run. */
+    /** Abandons roles whose methods still run: their leases expire. */
     void abandonRunning() {
         runs.values().stream().filter(run -> run.isElected() && run.isAlive()).forEach(run -> {
             log.warn(
@@ -407,15 +344,12 @@ final class DaemonSupervisor {
 
     /** Forgets all runs. Methods that still run are kept, so that this node does not start them again beside themselves. */
     void end() {
-        lock.lock();
-        try {
+        lock.run(() -> {
             candidacy.close();
             candidacy.roles().forEach(candidacy::withdraw);
             runs.values().stream().filter(DaemonRun::isAlive).forEach(lostRuns::add);
             runs.clear();
-        } finally {
-            lock.unlock();
-        }
+        });
         lostRuns.forEach(run ->
                 log.warn("Daemon {} term {}: method still runs after its node has left", run.label(), run.term()));
         releasedRuns.clear();
@@ -444,13 +378,10 @@ final class DaemonSupervisor {
 
     /** Withdraws from the role after the row shows the end. A run of scope NODE stays, so that it is not started again. */
     private void releaseFinished(DaemonRun run) {
-        lock.lock();
-        try {
+        lock.run(() -> {
             if (run.isElected() && runs.remove(run.key(), run)) {
                 candidacy.withdraw(run.key());
             }
-        } finally {
-            lock.unlock();
-        }
+        });
     }
 }

@@ -6,6 +6,7 @@ import dev.forge.cluster.daemon.DaemonInfo;
 import dev.forge.cluster.daemon.Daemons;
 import dev.forge.cluster.internal.audit.AuditedChanges;
 import dev.forge.cluster.internal.audit.Operation;
+import dev.forge.cluster.internal.node.Member;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Names;
@@ -15,13 +16,13 @@ import java.util.Optional;
 /** {@link Daemons} on the tables of the schema. */
 public final class DefaultDaemons implements Daemons {
 
-    private final Node node;
+    private final Member member;
     private final DaemonEngine engine;
     private final DaemonStore store;
     private final AuditedChanges audited;
 
     public DefaultDaemons(Node node, DaemonEngine engine, DaemonStore store) {
-        this.node = node;
+        this.member = node;
         this.engine = engine;
         this.store = store;
         this.audited = node.resources().audit().on(store.source());
@@ -43,7 +44,7 @@ public final class DefaultDaemons implements Daemons {
     public boolean pause(String name) {
         Arguments.required("Daemons.pause", "name", name);
         Names.requirePrintable("daemon", name);
-        node.requireMayMutate();
+        member.requireMayMutate();
         boolean paused = audited.record(new Operation("daemon.pause", name), () -> store.pause(name));
         if (paused) {
             engine.announce();
@@ -55,7 +56,7 @@ public final class DefaultDaemons implements Daemons {
     public boolean resume(String name) {
         Arguments.required("Daemons.resume", "name", name);
         Names.requirePrintable("daemon", name);
-        node.requireMayMutate();
+        member.requireMayMutate();
         boolean resumed = audited.record(new Operation("daemon.resume", name), () -> store.resume(name));
         engine.announce();
         return resumed;

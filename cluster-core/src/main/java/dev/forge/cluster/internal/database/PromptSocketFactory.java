@@ -29,7 +29,7 @@ public final class PromptSocketFactory extends SocketFactory {
     private static final int ASKING = 1;
 
     /**
-     * Has the driver create such sockets, unless these properties or the URL name another factory. Does nothing if the driver was
+     * Makes the driver create such sockets, unless these properties or the URL name another factory. Does nothing if the driver was
      * loaded by a class loader that cannot load this class.
      */
     public static void addTo(Properties properties) {

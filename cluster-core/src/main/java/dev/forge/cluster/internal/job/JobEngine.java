@@ -145,7 +145,8 @@ public final class JobEngine implements NodeComponent {
         Schema schema = node.resources().schema();
         DataSource control = node.resources().control();
         JobStores stores = JobStores.of(schema, control, dependencies.application);
-        this.jobsOfDeadNodes = new JobRecoveryStore(schema, node.membership());
+        this.jobsOfDeadNodes =
+                new JobRecoveryStore(schema, node.resources().nodes().source());
         var channel = new NotificationChannel(schema, control);
         this.notifications = new Notifications(channel::send);
         this.housekeeping = new JobHousekeeping(node, settings.keeping(), handlers);
@@ -308,7 +309,7 @@ public final class JobEngine implements NodeComponent {
      * reachable; otherwise null.
      */
     public @Nullable String claimProblem() {
-        return worker == null || !node.isInContact() ? null : worker.claimProblem();
+        return worker == null || !node.contact().isRecent() ? null : worker.claimProblem();
     }
 
     /** Returns how many times this node could not read a job that it had claimed. */
@@ -464,7 +465,7 @@ public final class JobEngine implements NodeComponent {
 
     /** Returns whether this node must be the only worker but is not: then it claims nothing. */
     public boolean isCrowded() {
-        return working && !settings.claiming() && node.liveWorkers() > 1;
+        return working && !settings.claiming() && node.peers().liveWorkers() > 1;
     }
 
     /** Returns the slots, the occupied ones and the jobs of each executor; empty if this node is no worker. */
@@ -522,12 +523,16 @@ public final class JobEngine implements NodeComponent {
 
         @Override
         public @Nullable UUID claimingNode() {
-            return node.state() == Node.State.RUNNING && node.isInContact() && node.isTrusted() ? node.id() : null;
+            return node.state() == Node.State.RUNNING
+                            && node.contact().isRecent()
+                            && node.membership().isTrusted()
+                    ? node.id()
+                    : null;
         }
 
         @Override
         public boolean isTrusted() {
-            return node.isTrusted();
+            return node.membership().isTrusted();
         }
 
         @Override
@@ -542,7 +547,7 @@ public final class JobEngine implements NodeComponent {
 
         @Override
         public boolean hasContactSince(long nanos) {
-            return node.hasContactSince(nanos);
+            return node.contact().hasAnsweredSince(nanos);
         }
 
         @Override

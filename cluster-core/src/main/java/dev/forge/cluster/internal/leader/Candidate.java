@@ -27,6 +27,9 @@ public interface Candidate {
     /** Returns the fences that the node could not take in time. */
     BlockedFences fences();
 
+    /** Runs an election at once. */
+    void electSoon();
+
     /** Returns the reserved prefix that the name of a role begins with, if there is one. */
     Optional<ReservedPrefix> reservedPrefix(String role);
 }

@@ -3,14 +3,9 @@
 package dev.forge.cluster.internal.leader;
 
 import dev.forge.cluster.ClusterEvent;
-import dev.forge.cluster.internal.leader.ElectionStore.BeginResult;
-import dev.forge.cluster.internal.leader.ElectionStore.Term;
 import dev.forge.cluster.internal.leader.HeldLeaderships.Held;
-import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Pace;
-import dev.forge.cluster.leader.LeadershipAcquired;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
@@ -21,7 +16,6 @@ import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
-import org.slf4j.Logger;
 
 /**
  * Stands for election to roles, and knows which of them this node leads. One thread at a time takes {@link #step steps}; all
@@ -40,15 +34,6 @@ import org.slf4j.Logger;
  */
 public final class Elector {
 
-    private static final Logger log = GuardedLogger.of(Elector.class);
-
-    /** How often followers look for leases that have ended although the lock is held. */
-    private static final Duration LEASE_CHECK = Duration.ofMillis(500);
-    /** How many bits of a fencing token are the term. */
-    private static final int TERM_BITS = 40;
-
-    private static final long LAST_TERM = (1L << TERM_BITS) - 1;
-    private static final long LAST_TIMELINE = (1L << (63 - TERM_BITS)) - 1;
     /** How soon the lock of an evicted leader is tried again. */
     private static final Duration AFTER_EVICTION = Duration.ofMillis(20);
 
@@ -66,7 +51,7 @@ public final class Elector {
     private final Pace pace;
     private final Consumer<ClusterEvent> events;
     private final HeldLeaderships held;
-    private final TermRetries retries;
+    private final FreeRoles freeRoles;
     private final Set<String> wanted = ConcurrentHashMap.newKeySet();
     /** Roles that components use for themselves. An entry stays when its role is left: the end of the term follows later. */
     private final Map<String, Runnable> componentRoles = new ConcurrentHashMap<>();
@@ -77,12 +62,8 @@ public final class Elector {
     private volatile boolean resigning;
 
     // The fields below belong to the stepping thread.
-    private final Map<String, Long> won = new TreeMap<>();
-    private OptionalLong timeline = OptionalLong.empty();
-    private boolean timelineKnown;
     private long nextTry;
     private long nextRenewal;
-    private long nextLeaseCheck;
 
     public Elector(
             Timing timing, LeadershipBasis basis, Pace pace, BlockedFences fences, Consumer<ClusterEvent> events) {
@@ -91,11 +72,10 @@ public final class Elector {
         this.pace = pace;
         this.events = events;
         this.held = new HeldLeaderships(pace, timing.localDeadline, this::publish);
-        this.retries = new TermRetries(pace, fences);
+        this.freeRoles = new FreeRoles(timing.lease, basis, pace, held, new TermRetries(pace, fences), this::publish);
         long now = pace.nanos();
         this.nextTry = now;
         this.nextRenewal = now;
-        this.nextLeaseCheck = now;
     }
 
     // Candidacy ---------------------------------------------------------------------------------------------
@@ -117,6 +97,13 @@ public final class Elector {
         componentRoles.put(role, changed);
         wanted.add(role);
         woken = true;
+    }
+
+    /** Returns the roles that this node leads in the order of their names, except those of components. */
+    public Set<String> applicationRolesHeld() {
+        var roles = new TreeSet<>(held.roles());
+        roles.removeIf(componentRoles::containsKey);
+        return roles;
     }
 
     /** Returns the roles that this node stands for. */
@@ -273,7 +260,11 @@ public final class Elector {
         woken = false;
         if (competing && (wasWoken || now - nextTry >= 0)) {
             nextTry = now + pace.stretched(timing.checkInterval).toNanos();
-            tryRoles(store, node);
+            FreeRoles.Result result = freeRoles.take(store, node, Set.copyOf(wanted), nextRenewal);
+            woken |= result.again();
+            if (result.evicted()) {
+                nextTry = pace.nanos() + AFTER_EVICTION.toNanos();
+            }
         }
         long next = competing && nextTry - nextRenewal < 0 ? nextTry : nextRenewal;
         return woken ? Duration.ZERO : Duration.ofNanos(Math.max(0, next - pace.nanos()));
@@ -320,124 +311,5 @@ public final class Elector {
         // Terms begin on this thread only, so the terms held now are the renewed ones.
         held.confirm(renewed, sent);
         held.end(lost, "another node has taken over");
-    }
-
-    private void tryRoles(ElectionStore store, UUID node) {
-        won.clear();
-        timelineKnown = false;
-        try {
-            takeFreeRoles(store, node);
-        } finally {
-            if (!won.isEmpty()) {
-                log.info("Leads {} (role=term)", won);
-            }
-        }
-    }
-
-    private void takeFreeRoles(ElectionStore store, UUID node) {
-        var open = new TreeSet<>(wanted);
-        open.removeIf(role -> held.isLocked(role) || (basis == LeadershipBasis.LEASE && held.contains(role)));
-        retries.removePaused(open);
-        if (open.isEmpty()) {
-            return;
-        }
-        switch (basis) {
-            case LOCK -> {
-                Set<String> locked = store.tryLocks(open);
-                List<String> postponed = untilRenewalIsDue(locked, role -> beginLocked(store, role, node));
-                store.unlock(postponed);
-                open.removeAll(locked);
-                open.removeAll(held.roles());
-                long now = pace.nanos();
-                if (postponed.isEmpty() && !open.isEmpty() && now - nextLeaseCheck >= 0) {
-                    nextLeaseCheck = now + pace.stretched(LEASE_CHECK).toNanos();
-                    untilRenewalIsDue(rolesWithoutLeader(store, open), role -> takeFromFrozen(store, role, node));
-                }
-            }
-            case LEASE ->
-                untilRenewalIsDue(
-                        rolesWithoutLeader(store, open), role -> begin(store, role, node, LeadershipBasis.LEASE));
-        }
-    }
-
-    private Set<String> rolesWithoutLeader(ElectionStore store, Set<String> open) {
-        Set<String> free = store.rolesWithoutLease(open);
-        retries.forgetLed(open, free);
-        return free;
-    }
-
-    /** Begins terms until the leaderships of this node must be renewed; returns the roles that were not tried. */
-    private List<String> untilRenewalIsDue(Set<String> roles, Consumer<String> begin) {
-        var postponed = new ArrayList<String>();
-        for (String role : retries.ordered(roles)) {
-            if (pace.nanos() - nextRenewal >= 0) {
-                postponed.add(role);
-            } else {
-                begin.accept(role);
-            }
-        }
-        if (!postponed.isEmpty()) {
-            woken = true;
-        }
-        return postponed;
-    }
-
-    private void beginLocked(ElectionStore store, String role, UUID node) {
-        if (held.contains(role)) {
-            // The node has led without the lock so far.
-            store.adoptLock(role, node);
-            held.lock(role);
-        } else if (!begin(store, role, node, LeadershipBasis.LOCK)) {
-            store.unlock(List.of(role));
-        }
-    }
-
-    private void takeFromFrozen(ElectionStore store, String role, UUID node) {
-        if (store.evict(role)) {
-            log.warn("Role {}: ended the session of its leader, which had not renewed its lease", role);
-            nextTry = pace.nanos() + AFTER_EVICTION.toNanos();
-        } else {
-            begin(store, role, node, LeadershipBasis.LEASE);
-        }
-    }
-
-    private boolean begin(ElectionStore store, String role, UUID node, LeadershipBasis on) {
-        if (!timelineKnown) {
-            // One query for all terms of a pass: another timeline means another server, and so a new connection.
-            timeline = store.timeline();
-            timelineKnown = true;
-        }
-        long sent = pace.nanos();
-        BeginResult result = store.begin(role, node, timing.lease, on, retries.fencePatience(role, nextRenewal));
-        if (!(result instanceof BeginResult.Begun begun)) {
-            if (result instanceof BeginResult.FenceBusy) {
-                if (retries.fenceWasBusy(role)) {
-                    woken = true;
-                }
-            } else if (result instanceof BeginResult.NoTermLeft) {
-                retries.noTermLeft(role);
-            }
-            return false;
-        }
-        Term term = begun.term();
-        retries.begun(role);
-        if (on != basis) {
-            log.warn(
-                    "Role {}: another session holds its advisory lock without leading. This node leads by its lease; after a"
-                            + " crash the next leader has to wait until the lease ends. See pg_locks.",
-                    role);
-        }
-        held.begin(term, token(term.number()), sent, on == LeadershipBasis.LOCK);
-        won.put(role, term.number());
-        publish(role, new LeadershipAcquired(role, term.number()));
-        return true;
-    }
-
-    /** Returns the timeline above the term; empty if the timeline is unknown, or one of them has grown too large. */
-    private OptionalLong token(long term) {
-        long line = timeline.orElse(0);
-        return line > 0 && line <= LAST_TIMELINE && term <= LAST_TERM
-                ? OptionalLong.of((line << TERM_BITS) + term)
-                : OptionalLong.empty();
     }
 }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.leader;
 
+import dev.forge.cluster.internal.async.AsyncResults;
 import dev.forge.cluster.internal.runtime.Arguments;
-import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.LeadershipLostException;

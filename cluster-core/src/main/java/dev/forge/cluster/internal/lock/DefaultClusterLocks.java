@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.lock;
 
 import dev.forge.cluster.internal.database.CallerTransaction;
-import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.Member;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.Uninterrupted;
@@ -33,7 +33,7 @@ public final class DefaultClusterLocks implements ClusterLocks {
     private static final long FIRST_PAUSE_MILLIS = 10;
     private static final long LONGEST_PAUSE_MILLIS = 500;
 
-    private final Node node;
+    private final Member member;
     private final LockStore locks;
     private final LockKeeper keeper;
     private final CallerTransaction caller;
@@ -42,8 +42,8 @@ public final class DefaultClusterLocks implements ClusterLocks {
      * @param keeper renews locks while an action runs, with the default lease
      * @param caller the transactions of the application
      */
-    public DefaultClusterLocks(Node node, LockStore locks, LockKeeper keeper, CallerTransaction caller) {
-        this.node = node;
+    public DefaultClusterLocks(Member member, LockStore locks, LockKeeper keeper, CallerTransaction caller) {
+        this.member = member;
         this.locks = locks;
         this.keeper = keeper;
         this.caller = caller;
@@ -70,7 +70,7 @@ public final class DefaultClusterLocks implements ClusterLocks {
                     "lock name '%s': names that begin with %s are those of start-up actions; use another name"
                             .formatted(name, RESERVED_PREFIX));
         }
-        return locks.take(name, node.requireMutable(), lease);
+        return locks.take(name, member.requireMutable(), lease);
     }
 
     @Override
@@ -86,14 +86,14 @@ public final class DefaultClusterLocks implements ClusterLocks {
             throw new IllegalArgumentException(
                     "Lock '%s': timeout (%s) must be between zero and a hundred years".formatted(name, timeout));
         }
-        long begun = node.nanos();
+        long begun = member.nanos();
         long pause = FIRST_PAUSE_MILLIS;
         while (true) {
             OptionalLong token = acquireInterruptibly(name);
             if (token.isPresent()) {
                 return token.getAsLong();
             }
-            long left = timeout.toMillis() - TimeUnit.NANOSECONDS.toMillis(node.nanos() - begun);
+            long left = timeout.toMillis() - TimeUnit.NANOSECONDS.toMillis(member.nanos() - begun);
             if (left <= 0) {
                 throw new LockNotAcquiredException(
                         "Lock '%s' was not free within %s. The table forge_locks shows its holder."
@@ -110,7 +110,7 @@ public final class DefaultClusterLocks implements ClusterLocks {
     private OptionalLong acquireInterruptibly(String name) throws InterruptedException {
         try {
             return acquire(name, keeper.lease());
-        } catch (RuntimeException e) {
+        } catch (DataAccessException | TransactionException e) {
             // An interrupted thread gets no connection. If the lock was taken nevertheless, its lease frees it.
             if (Thread.interrupted()) {
                 var interrupted = new InterruptedException("Lock '%s': interrupted while it was taken".formatted(name));

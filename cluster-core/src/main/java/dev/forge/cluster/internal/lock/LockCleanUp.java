@@ -4,7 +4,7 @@ package dev.forge.cluster.internal.lock;
 
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
-import dev.forge.cluster.internal.runtime.PurgeBatch;
+import dev.forge.cluster.internal.purge.PurgeBatch;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
@@ -23,7 +23,7 @@ public final class LockCleanUp implements NodeComponent {
     /**
      * Creates the component.
      *
-     * @param locks on {@link dev.forge.cluster.internal.node.Node#membership()}
+     * @param locks on {@link dev.forge.cluster.internal.node.NodeStore#source()}
      * @param kept an SQL condition on locks {@code l} whose rows another capability still needs; empty if there are none
      */
     public LockCleanUp(LockStore locks, String kept, LongSupplier nanos) {

@@ -88,7 +88,7 @@ public final class LockKeeper implements NodeComponent {
     void abandon(Kept lock) {
         try {
             stop(lock);
-        } catch (RuntimeException e) {
+        } catch (DataAccessException | TransactionException e) {
             log.debug("Lock '{}': could not be released; its lease frees it", lock.name, e);
         }
     }

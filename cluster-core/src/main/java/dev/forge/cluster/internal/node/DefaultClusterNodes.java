@@ -18,11 +18,11 @@ import java.util.UUID;
 /** {@link ClusterNodes} on {@code forge_nodes}. */
 public final class DefaultClusterNodes implements ClusterNodes {
 
-    private final Node node;
+    private final Member member;
     private final NodeReports reports;
 
-    public DefaultClusterNodes(Node node, NodeReports reports) {
-        this.node = node;
+    public DefaultClusterNodes(Member member, NodeReports reports) {
+        this.member = member;
         this.reports = reports;
     }
 
@@ -39,7 +39,7 @@ public final class DefaultClusterNodes implements ClusterNodes {
 
     @Override
     public Optional<NodeInfo> self() {
-        UUID id = node.id();
+        UUID id = member.id();
         return id == null ? Optional.empty() : find(id);
     }
 

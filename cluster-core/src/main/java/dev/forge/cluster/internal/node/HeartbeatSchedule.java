@@ -34,16 +34,17 @@ final class HeartbeatSchedule {
     }
 
     /**
-     * Called before a heartbeat is sent.
+     * Called before a heartbeat is sent; returns the deadlines that it declares.
      *
      * @param busy whether the node holds something that other nodes would wait for
      */
-    void beating(boolean busy) {
+    Deadlines beating(boolean busy) {
         unanswered = true;
         this.busy = busy;
         if (busy) {
             interval = settings.interval();
         }
+        return deadlines();
     }
 
     /** Returns whether the last heartbeat failed, or is under way. */
@@ -51,9 +52,18 @@ final class HeartbeatSchedule {
         return unanswered;
     }
 
-    /** Returns whether the last heartbeat declared longer deadlines than a node may have that holds something. */
-    boolean isTooSlowForWork() {
-        return settings.adaptive() && !busy;
+    /**
+     * Returns whether to send the next heartbeat at once, because something has happened or because the last one declared longer
+     * deadlines than a node may have that holds something.
+     *
+     * @param changed whether a node joined, left or died; ends a slow-down
+     * @param busy whether the node holds something that other nodes would wait for
+     */
+    boolean isBeatDue(boolean changed, boolean busy) {
+        if (changed) {
+            interval = settings.interval();
+        }
+        return settings.adaptive() && (changed || (busy && !this.busy));
     }
 
     /**
@@ -70,12 +80,6 @@ final class HeartbeatSchedule {
 
     private Duration slower() {
         return min(interval.multipliedBy(2), settings.maxInterval());
-    }
-
-    /** Ends a slow-down, because something has happened; returns whether to send the next heartbeat at once. */
-    boolean quicken() {
-        interval = settings.interval();
-        return settings.adaptive();
     }
 
     /** Returns the deadlines that the next heartbeat declares: long enough for the pause after it and one lost heartbeat. */

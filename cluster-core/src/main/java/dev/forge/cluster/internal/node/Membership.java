@@ -2,15 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.node;
 
+import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.node.NodeStore.Deadlines;
 import dev.forge.cluster.internal.node.NodeStore.HeartbeatResult;
 import dev.forge.cluster.internal.node.NodeStore.KeyHolder;
 import dev.forge.cluster.internal.node.NodeStore.Load;
 import dev.forge.cluster.internal.node.NodeStore.NewNode;
+import dev.forge.cluster.internal.node.NodeStore.SeenNode;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.Names;
@@ -23,39 +26,31 @@ import java.util.HashMap;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.TransactionException;
 
 /**
- * This node's row in {@code forge_nodes}: registers it, sends heartbeats and deletes it. Knows how long other nodes must believe
- * that this node lives.
+ * This node's row in {@code forge_nodes}: registers it, sends heartbeats and deletes it.
  *
  * <p>The id lasts as long as the membership. A node that joins again gets a new id, so that nothing which the former id held
  * can be mistaken for held.
  */
-final class Membership {
+public final class Membership {
 
     private static final Logger log = GuardedLogger.of(Node.class);
     private static final Duration CONNECT_PATIENCE = Duration.ofSeconds(15);
     private static final Duration KEY_POLL = Duration.ofMillis(500);
-    /**
-     * The server frees the lock of a session that was cut off after seven seconds. Other nodes wait as long again before they
-     * take over what its node held.
-     */
-    private static final Duration TRUSTED_WITHOUT_CONTACT = Duration.ofSeconds(12);
-    /** The shortest silence after which the database counts as unreachable. Large clusters look less often. */
-    private static final Duration UNREACHABLE = Duration.ofSeconds(4);
 
     private final NodeSettings settings;
     private final Node.Resources resources;
     private final NodeComponents components;
+    private final DeadNodes deadNodes;
+    private final DatabaseContact contact;
     private final Pace pace;
     private final @Nullable NodeSession session;
     private final HeartbeatSchedule schedule;
     private volatile @Nullable UUID id;
     private volatile NodeIdentity identity;
-    private volatile long lastContact;
-    private volatile long lastAnswered;
-    private volatile long lastBeat;
-    private volatile Duration trustedFor = Duration.ZERO;
     private volatile Runnable writableAgain = () -> {};
     /** Whether the last heartbeat failed because the database, or this session, is read-only. */
     private volatile boolean readOnly;
@@ -67,11 +62,15 @@ final class Membership {
             NodeSettings settings,
             Node.Resources resources,
             NodeComponents components,
+            DeadNodes deadNodes,
+            DatabaseContact contact,
             Pace pace,
             @Nullable NodeSession session) {
         this.settings = settings;
         this.resources = resources;
         this.components = components;
+        this.deadNodes = deadNodes;
+        this.contact = contact;
         this.pace = pace;
         this.session = session;
         this.schedule = new HeartbeatSchedule(settings.heartbeat());
@@ -88,7 +87,11 @@ final class Membership {
     UUID requireId() {
         UUID current = id;
         if (current == null) {
-            throw new IllegalStateException("This node is not a member of the cluster");
+            throw new ClusterNotReadyException(
+                    "This node is not a member of the cluster: it has not joined yet, or it has left. It joins after all beans"
+                            + " were created: call this from an ApplicationRunner or a method with"
+                            + " @EventListener(ApplicationReadyEvent.class), not from a constructor or a @PostConstruct"
+                            + " method.");
         }
         return current;
     }
@@ -125,19 +128,16 @@ final class Membership {
                 throw new IllegalStateException("No session connection within " + CONNECT_PATIENCE);
             }
             NewNode node = describe(joining);
-            switch (resources.nodes().register(node, schedule.deadlines(), this::releaseHeldByDead)) {
-                case REGISTERED -> {
-                    correctLivenessKey(node);
-                    id = joining;
-                    contact(pace.nanos());
-                    recorded(pace.nanos());
-                    return;
-                }
-                case KEY_TAKEN -> {
-                    former = waitFor(former);
-                    Pause.of(KEY_POLL);
-                }
+            Deadlines deadlines = schedule.deadlines();
+            resources.nodes().overdueHoldersOf(identity.id()).forEach(deadNodes::endUnwatched);
+            if (resources.nodes().register(node, deadlines)) {
+                correctLivenessKey(node);
+                id = joining;
+                contact.beatRecorded(pace.nanos(), deadlines.dead());
+                return;
             }
+            former = waitFor(former);
+            Pause.of(KEY_POLL);
         }
     }
 
@@ -166,10 +166,7 @@ final class Membership {
         long waited = pace.nanos() - former.seenAt;
         boolean silent = now.id().equals(former.holder.id()) && now.beats() == former.holder.beats();
         if (silent && waited > now.deadAfter().toNanos()) {
-            resources
-                    .nodes()
-                    .declareDead(now.id(), now.beats(), () -> releaseHeldByDead(now.id()))
-                    .ifPresent(Runnable::run);
+            deadNodes.endUnwatched(new SeenNode(now.id(), now.beats()));
         } else if (!silent
                 && now.beats() > 0
                 && waited > settings.heartbeat().dead().plusSeconds(2).toNanos()) {
@@ -184,10 +181,6 @@ final class Membership {
                                             .orElse("")),
                     "Give each instance an id of its own, or remove the property: the id is then generated.");
         }
-    }
-
-    private Runnable releaseHeldByDead(UUID dead) {
-        return components.releaseHeldByDead(resources.nodes(), dead);
     }
 
     /** Records the key of a session that was replaced while the row was being inserted. */
@@ -220,6 +213,18 @@ final class Membership {
         resources.nodes().activate(requireId());
     }
 
+    /** Records that this node drains, if it is a member and the database responds. */
+    void recordDrain() {
+        UUID draining = id;
+        try {
+            if (draining != null) {
+                resources.nodes().drain(draining);
+            }
+        } catch (DataAccessException e) {
+            log.debug("Node {}: could not record that it drains", draining, e);
+        }
+    }
+
     /** Ends the membership; returns the id that it had, null if there was none. */
     @Nullable
     UUID end() {
@@ -235,43 +240,36 @@ final class Membership {
             resources
                     .nodes()
                     .remove(left, leaving -> components.forEach(component -> component.releaseHeldByLeaving(leaving)));
-        } catch (RuntimeException e) {
+        } catch (DataAccessException | TransactionException e) {
             if (DatabaseFailure.kind(e) == Kind.CONNECTION_LOST) {
-                logUnreachable(left);
+                log.warn("Could not deregister node {}: database unreachable. Other nodes will declare it dead.", left);
             } else {
                 log.warn("Could not deregister node {}. Other nodes will declare it dead.", left, e);
             }
         }
     }
 
-    private static void logUnreachable(UUID left) {
-        log.warn("Could not deregister node {}: database unreachable. Other nodes will declare it dead.", left);
-    }
-
     // Heartbeats ----------------------------------------------------------------------------------------------
 
     /** Sends a heartbeat. */
     HeartbeatResult beat(UUID beating, boolean busy) {
-        schedule.beating(busy);
+        Deadlines declared = schedule.beating(busy);
         long sent = pace.nanos();
-        HeartbeatResult result = send(beating);
+        HeartbeatResult result = send(beating, declared);
         schedule.answered(hasSession());
         if (result != HeartbeatResult.DECLARED_DEAD) {
-            contact(sent);
-            recorded(sent);
+            contact.beatRecorded(sent, declared.dead());
         }
         return result;
     }
 
-    private HeartbeatResult send(UUID beating) {
+    private HeartbeatResult send(UUID beating, Deadlines declared) {
         HeartbeatResult result;
         try {
-            result = resources.nodes().beat(beating, load(), schedule.deadlines());
-        } catch (RuntimeException e) {
+            result = resources.nodes().beat(beating, load(), declared);
+        } catch (DataAccessException e) {
             readOnly = DatabaseFailure.kind(e) == Kind.READ_ONLY;
-            if (readOnly) {
-                wasReadOnly = true;
-            }
+            wasReadOnly |= readOnly;
             // Perhaps only these connections fail: they may lead to a former primary, or be read-only for good.
             ControlConnections.replace(resources.control());
             throw e;
@@ -282,7 +280,7 @@ final class Membership {
             try {
                 writableAgain.run();
             } catch (RuntimeException e) {
-                // The heartbeat itself is recorded.
+                // A reaction of the application; the heartbeat itself is recorded.
                 log.warn(
                         "Node {}: could not replace connections that were opened while the database was read-only",
                         id,
@@ -297,6 +295,16 @@ final class Membership {
         return new Load(load.connections(), components.load(), load.cpu(), load.memory());
     }
 
+    /**
+     * Records that a look at the other nodes has succeeded: the database can be read. Other nodes count heartbeats: while these
+     * fail, there is no contact.
+     */
+    void looked(long sent) {
+        if (!schedule.isUnanswered()) {
+            contact.answered(sent);
+        }
+    }
+
     HeartbeatSchedule schedule() {
         return schedule;
     }
@@ -309,51 +317,21 @@ final class Membership {
         return session == null || session.isConnected();
     }
 
-    /** @param sent other nodes may have seen the heartbeat that early */
-    private void recorded(long sent) {
-        lastBeat = sent;
-        trustedFor = schedule.deadlines().dead().multipliedBy(4).dividedBy(5);
-    }
-
-    void onWritableAgain(Runnable reaction) {
+    /**
+     * Sets the reaction to the first heartbeat that is recorded after others have failed because the database was read-only. To
+     * be called before the node starts.
+     */
+    public void onWritableAgain(Runnable reaction) {
         writableAgain = reaction;
     }
 
-    boolean isReadOnly() {
+    /** Returns whether the last heartbeat failed because the database, or the session of this node, is read-only. */
+    public boolean isReadOnly() {
         return readOnly;
     }
 
-    // Contact -------------------------------------------------------------------------------------------------
-
-    /**
-     * Records that the database has responded.
-     *
-     * @param sent when the statement was sent
-     */
-    void contact(long sent) {
-        lastContact = pace.nanos();
-        lastAnswered = sent;
-    }
-
-    /** Returns whether the database has responded to a statement that was sent after that time. */
-    boolean hasContactSince(long nanos) {
-        return lastAnswered - nanos > 0;
-    }
-
-    Duration sinceLastContact() {
-        return Duration.ofNanos(pace.nanos() - lastContact);
-    }
-
-    boolean isInContact() {
-        Duration twoLooks = pace.longest(settings.detection().interval()).multipliedBy(2);
-        return sinceLastContact().compareTo(twoLooks.compareTo(UNREACHABLE) > 0 ? twoLooks : UNREACHABLE) <= 0;
-    }
-
-    /** Returns whether no other node can have declared this one dead yet. */
-    boolean isTrusted() {
-        long now = pace.nanos();
-        return id != null
-                && now - lastBeat < trustedFor.toNanos()
-                && now - lastContact < TRUSTED_WITHOUT_CONTACT.toNanos();
+    /** Returns whether no other node can have declared this one dead yet, and taken over what it holds. */
+    public boolean isTrusted() {
+        return id != null && contact.isTrusted();
     }
 }

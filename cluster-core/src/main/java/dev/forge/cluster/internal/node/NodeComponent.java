@@ -93,7 +93,7 @@ public interface NodeComponent {
 
     /**
      * Releases rows that a dead node holds, inside of the transaction that declares it dead. Implementations use {@link
-     * Node#membership} only, skip rows that others have locked, and leave those to their own sweeps.
+     * NodeStore#source} only, skip rows that others have locked, and leave those to their own sweeps.
      *
      * @return an action for the time after the commit
      */

@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.node;
 
+import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.runtime.ReservedPrefix;
 import java.time.Duration;
+import java.time.temporal.ChronoUnit;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -12,11 +15,17 @@ import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.function.LongSupplier;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.event.Level;
 
 /** The components of a node, in the order of their registration, and the loops that run on it. */
-final class NodeComponents {
+public final class NodeComponents {
+
+    private static final Logger log = GuardedLogger.of(Node.class);
 
     private final Loop.Environment environment;
     private final LongSupplier nanos;
@@ -45,7 +54,8 @@ final class NodeComponents {
         this.mayCleanUp = mayCleanUp;
     }
 
-    void register(NodeComponent component) {
+    /** Adds a component. Components start, drain and stop in the order of registration, which ends when the node starts. */
+    public void register(NodeComponent component) {
         components.add(component);
         component.loops().forEach(this::add);
     }
@@ -64,6 +74,10 @@ final class NodeComponents {
         declaredLoops.add(new DeclaredLoop(declared.kind(), loop, pass));
     }
 
+    List<NodeComponent> all() {
+        return components;
+    }
+
     void forEach(Consumer<NodeComponent> action) {
         components.forEach(action);
     }
@@ -79,16 +93,15 @@ final class NodeComponents {
     }
 
     List<String> handlers() {
-        return components.stream()
-                .flatMap(component -> component.handlers().stream())
-                .sorted()
-                .toList();
+        return all(NodeComponent::handlers).sorted().toList();
     }
 
     List<String> executorFacts() {
-        return components.stream()
-                .flatMap(component -> component.executorFacts().stream())
-                .toList();
+        return all(NodeComponent::executorFacts).toList();
+    }
+
+    private <T> Stream<T> all(Function<NodeComponent, ? extends Collection<T>> property) {
+        return components.stream().flatMap(component -> property.apply(component).stream());
     }
 
     /** Returns slots and further facts for the {@code info} of the node's row. */
@@ -102,36 +115,38 @@ final class NodeComponents {
         return facts;
     }
 
-    List<ReservedPrefix> reservedPrefixes() {
-        return components.stream()
-                .flatMap(component -> component.reservedPrefixes().stream())
-                .toList();
+    /** Returns the beginnings of names that components of this node use for themselves. */
+    public List<ReservedPrefix> reservedPrefixes() {
+        return all(NodeComponent::reservedPrefixes).toList();
     }
 
-    List<String> summary() {
-        return components.stream()
-                .flatMap(component -> component.summary().stream())
-                .toList();
-    }
-
-    // Dead nodes ----------------------------------------------------------------------------------------------
-
-    /** Releases what a dead node holds, inside of the transaction that declares it dead; see {@link NodeComponent}. */
-    Runnable releaseHeldByDead(NodeStore nodes, UUID dead) {
-        List<Runnable> afterCommit = components.stream()
-                .map(component -> nodes.releaseApart(dead, () -> component.releaseHeldByDead(dead)))
-                .toList();
-        return () -> afterCommit.forEach(Runnable::run);
+    /** Returns one line for each kind of work that this node does, for the log. */
+    public List<String> summary() {
+        return all(NodeComponent::summary).toList();
     }
 
     // Life cycle ----------------------------------------------------------------------------------------------
 
-    /**
-     * Waits until that time for the end of all executions, and interrupts and returns those that are left.
-     *
-     * @return how many executions were interrupted
-     */
-    int awaitIdleOrRelease(long deadline) {
+    /** Begins nothing new, waits that long for executions under way, and interrupts and returns those that are left. */
+    void drain(@Nullable UUID node, Duration timeout, Level level) {
+        components.forEach(NodeComponent::quiesce);
+        log.atLevel(level)
+                .log(
+                        "Node {}: draining. Running jobs: {}; they may take {} to end (forge.cluster.shutdown.drain-timeout).",
+                        node,
+                        load(),
+                        timeout);
+        long begin = nanos.getAsLong();
+        int interrupted = awaitIdleOrRelease(begin + timeout.toNanos());
+        log.atLevel(level)
+                .log(
+                        "Node {}: drained in {}. Interrupted jobs: {}.",
+                        node,
+                        Duration.ofNanos(nanos.getAsLong() - begin).truncatedTo(ChronoUnit.MILLIS),
+                        interrupted);
+    }
+
+    private int awaitIdleOrRelease(long deadline) {
         int unfinished = 0;
         for (NodeComponent component : components) {
             boolean idle = false;
@@ -176,15 +191,14 @@ final class NodeComponents {
         }
     }
 
-    int loops() {
+    /** Returns the number of loops: with as many threads no loop waits for another. */
+    public int loops() {
         return loops.size();
     }
 
     /** Returns the names of loops and threads that should have made progress long ago. */
     Stream<String> stuck() {
-        return Stream.concat(
-                loops.stream().filter(Loop::isStuck).map(Loop::name),
-                components.stream().flatMap(component -> component.stuck().stream()));
+        return Stream.concat(loops.stream().filter(Loop::isStuck).map(Loop::name), all(NodeComponent::stuck));
     }
 
     /** Runs one pass of each loop of a kind on the caller's thread, in the order of registration. */
@@ -194,7 +208,7 @@ final class NodeComponents {
                 .forEach(declared -> runner.accept(declared.pass));
     }
 
-    /** Has all loops that move work on make a pass now. */
+    /** Wakes all loops that move work on. */
     void wakeLoops() {
         declaredLoops.stream()
                 .filter(declared -> declared.kind == NodeLoop.Kind.WORK)

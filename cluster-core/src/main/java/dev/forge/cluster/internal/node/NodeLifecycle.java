@@ -10,10 +10,11 @@ import dev.forge.cluster.internal.leader.ElectionStore;
 import dev.forge.cluster.internal.leader.Elector;
 import dev.forge.cluster.internal.leader.LeadershipBasis;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.node.Node.Drive;
 import dev.forge.cluster.internal.node.Node.Resources;
 import dev.forge.cluster.internal.node.Node.State;
-import dev.forge.cluster.internal.node.NodeStore.HeartbeatResult;
-import dev.forge.cluster.internal.node.ObservationStore.ObservedNode;
+import dev.forge.cluster.internal.node.observation.ObservationStore;
+import dev.forge.cluster.internal.node.observation.Observer;
 import dev.forge.cluster.internal.runtime.Loop;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.Pace;
@@ -23,17 +24,14 @@ import dev.forge.cluster.node.NodeStatus;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
-import java.util.concurrent.atomic.AtomicReference;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
+import org.springframework.transaction.TransactionException;
 
-/**
- * Starts, drains and stops a node, and runs the passes of its own loops: heartbeats, looks at the other nodes, elections and the
- * clean-up of dead nodes. Alone decides in what order all that happens.
- */
+/** Decides alone in what order the parts of a node start, drain and stop, and runs them meanwhile. */
 final class NodeLifecycle {
 
     private static final Logger log = GuardedLogger.of(Node.class);
@@ -41,109 +39,90 @@ final class NodeLifecycle {
     private static final Duration SESSION_PATIENCE = Duration.ofSeconds(15);
     private static final Duration LEADERSHIP_WATCH = Duration.ofMillis(100);
 
-    /** How soon to look again while a node is without its liveness lock. */
-    private static final Duration SECOND_LOOK = Duration.ofMillis(350);
-
-    private static final Duration DEAD_RETENTION = Duration.ofHours(1);
-    private static final Duration FORMER_RETENTION = Duration.ofDays(30);
-    private static final int FORMER_BATCH = 10_000;
-    private static final int DEAD_BATCH = 1_000;
-
     private final NodeSettings settings;
     private final Resources resources;
-    private final Consumer<ClusterEvent> events;
+    private final boolean stepped;
     private final Pace pace;
     private final Elector elector;
-    private final DeferredInterrupts interrupts = new DeferredInterrupts();
+    final DatabaseContact contact;
+    final NodeComponents components;
+    final Membership membership;
     private final Observer observer;
+    final DeadNodes deadNodes;
+    final Peers peers;
     private final @Nullable NodeSession session;
-    private final NodeComponents components;
-    private final Membership membership;
-    private final RequiredLeadership requiredLeadership;
     private final NodeDrain drain;
-    private final NodeLoop heartbeat;
+    final Heartbeats heartbeats;
+    final RequiredLeadership requiredLeadership;
     private final List<NodeLoop> elections;
-    private final boolean stepped;
-
-    private final ReentrantLock beatLock = new ReentrantLock();
-    private final AtomicReference<State> state = new AtomicReference<>(State.STOPPED);
-    private volatile Observer.View view = Observer.View.NONE;
-    private volatile boolean leaving;
-    private volatile boolean stopping;
+    private final NodeState state = new NodeState();
+    private final DeferredInterrupts interrupts = new DeferredInterrupts();
     private volatile Duration untilElection = Duration.ofMillis(50);
 
-    /**
-     * The running environment of a node.
-     *
-     * @param drive runs the loops, unless a test does
-     * @param events receives events for the application; must not block
-     */
-    record Environment(Node.Drive drive, Pace pace, Consumer<ClusterEvent> events) {}
-
-    NodeLifecycle(NodeSettings settings, Resources resources, Environment environment, Elector elector) {
+    /** @param events receives events for the application; must not block */
+    NodeLifecycle(
+            NodeSettings settings,
+            Resources resources,
+            Drive drive,
+            Pace pace,
+            Elector elector,
+            Consumer<ClusterEvent> events) {
         this.settings = settings;
         this.resources = resources;
-        this.pace = environment.pace;
-        this.events = environment.events;
+        this.stepped = drive.stepped();
+        this.pace = pace;
         this.elector = elector;
-        this.stepped = environment.drive.stepped();
+        Duration interval = settings.detection().interval();
+        this.contact = new DatabaseContact(pace, interval);
         this.components = new NodeComponents(
-                new Loop.Environment(environment.drive.scheduler(), pace::nanos, this::hasContactSince),
+                new Loop.Environment(drive.scheduler(), pace::nanos, contact::hasAnsweredSince),
                 interrupts,
                 this::runPass,
                 () -> elector.isLeader(Leadership.LOG_COMPACTOR));
-        this.observer = new Observer(
-                resources.nodes(),
-                new ObservationStore(resources.schema(), resources.nodes().source(), pace::nanos),
-                pace,
-                new Observer.Mode(
-                        settings.detection().interval(), settings.presence().mode() != NodeMode.OBSERVER),
-                new ObserverListener());
+        this.observer = new Observer(pace, interval, settings.presence().mode() != NodeMode.OBSERVER);
+        NodeStore nodes = resources.nodes();
+        this.deadNodes = new DeadNodes(nodes, components, elector, events);
+        var observations = new ObservationStore(resources.schema(), nodes.source(), pace::nanos);
+        this.peers = new Peers(nodes, observations, observer, deadNodes, pace, events);
         this.session = settings.election().basis() == LeadershipBasis.LOCK
                 ? new NodeSession(resources.direct(), resources.schema(), elector, pace::nanos, new SessionListener())
                 : null;
-        this.membership = new Membership(settings, resources, components, pace, session);
+        this.membership = new Membership(settings, resources, components, deadNodes, contact, pace, session);
         this.requiredLeadership =
                 new RequiredLeadership(resources, elector, settings.election().lease(), pace::nanos);
-        this.drain = new NodeDrain(
-                settings.drainTimeout(),
-                environment,
-                new NodeDrain.Participants(resources.nodes(), membership, components, elector, interrupts),
-                state);
-        this.heartbeat = NodeLoop.upkeep("heartbeat", membership::pauseBetweenBeats, this::beat);
-        components.add(heartbeat);
-        components.add(NodeLoop.upkeep("observe", this::observationPause, this::observe));
-        components.add(NodeLoop.cleanUp("clean-up-nodes", this::purgeDead));
+        this.drain = new NodeDrain(settings.drainTimeout(), drive, state, membership, components, elector, interrupts);
+        this.heartbeats = new Heartbeats(
+                settings.presence().mayCompete(), state, membership, observer, elector, components, drain);
+        this.elections = session != null
+                ? List.of()
+                : List.of(electionByLease(
+                        new ElectionStore(resources.schema(), ControlConnections.urgent(resources.control()))));
+        components.add(heartbeats.loop());
+        components.add(NodeLoop.upkeep("observe", () -> peers.pause(interval), this::observe));
+        components.add(NodeLoop.cleanUp("clean-up-nodes", deadNodes::cleanUp));
         components.add(NodeLoop.upkeep("watch-leadership", () -> LEADERSHIP_WATCH, this::watchLeadership));
-        if (session == null) {
-            var store = new ElectionStore(resources.schema(), ControlConnections.urgent(resources.control()));
-            this.elections = List.of(NodeLoop.upkeep("elect", () -> untilElection, () -> elect(store)));
-        } else {
-            this.elections = List.of();
-        }
         elections.forEach(components::add);
+    }
+
+    private NodeLoop electionByLease(ElectionStore store) {
+        return NodeLoop.upkeep("elect", () -> untilElection, () -> {
+            UUID candidate = membership.id();
+            if (candidate != null) {
+                untilElection = elector.step(store, () -> {}, candidate);
+            }
+        });
     }
 
     // Start and stop ------------------------------------------------------------------------------------------
 
-    /** See {@link Node#start}. */
     void start() {
-        try {
-            joinAndRun();
-        } catch (RuntimeException e) {
-            stop();
-            interrupts.run(this::endSession);
-            throw e;
-        }
-    }
-
-    private void joinAndRun() {
+        boolean started = false;
         try {
             requiredLeadership.reset();
             components.forEach(NodeComponent::prepare);
             elector.compete(false);
             membership.join();
-            state.set(State.RUNNING);
+            state.joined();
             // The first look comes before all else: nodes that join later are then seen joining.
             observe();
             membership.activate();
@@ -158,9 +137,15 @@ final class NodeLifecycle {
             if (mustLead()) {
                 requiredLeadership.await();
             }
+            started = true;
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("Interrupted while joining the cluster", e);
+        } finally {
+            if (!started) {
+                stop();
+                interrupts.run(this::endSession);
+            }
         }
     }
 
@@ -168,28 +153,27 @@ final class NodeLifecycle {
         return settings.presence().mode() == NodeMode.LEADER;
     }
 
-    /** See {@link Node#stop}. */
     void stop() {
         if (membership.id() == null) {
             return;
         }
-        stopping = true;
+        state.stopping();
         try {
             interrupts.run(this::leave);
         } finally {
-            stopping = false;
+            state.stopped();
         }
     }
 
     private void leave() {
         drain.run();
         // No rejoin begins after this, so the id that is found when the loops have ended is the last one.
-        leaving = true;
+        state.leaving();
         UUID resigning = membership.id();
         if (session == null && resigning != null) {
             try {
                 elector.resign(new ElectionStore(resources.schema(), resources.control()), () -> {}, resigning);
-            } catch (RuntimeException e) {
+            } catch (DataAccessException | TransactionException e) {
                 log.debug("Node {}: could not resign; its leases will expire", resigning, e);
             }
         }
@@ -197,13 +181,11 @@ final class NodeLifecycle {
         elector.resignSoon();
         components.stopLoops(STOP_PATIENCE);
         components.end();
-        // Right before the deregistration: other nodes declare a node dead whose session has ended while its row is
-        // there.
+        // Right before the deregistration: others declare a node dead whose session has ended while its row is there.
         endSession();
         elector.sessionLost();
         UUID left = membership.end();
-        state.set(State.STOPPED);
-        leaving = false;
+        state.left();
         if (left != null) {
             membership.deregister(left);
         }
@@ -219,10 +201,9 @@ final class NodeLifecycle {
         }
     }
 
-    /** See {@link Node#die}. */
     void die() {
-        stopping = true;
-        leaving = true;
+        state.stopping();
+        state.leaving();
         try {
             interrupts.run(() -> {
                 elector.sessionLost();
@@ -231,15 +212,13 @@ final class NodeLifecycle {
                 components.end();
                 endSession();
                 membership.end();
-                state.set(State.STOPPED);
+                state.left();
             });
         } finally {
-            leaving = false;
-            stopping = false;
+            state.stopped();
         }
     }
 
-    /** See {@link Node#drain}. */
     boolean drain() {
         return interrupts.run(drain::run);
     }
@@ -250,8 +229,8 @@ final class NodeLifecycle {
         Mdc.put(membership.id(), membership.identity());
         try {
             pass.run();
-        } catch (RuntimeException e) {
-            if (!stopping || DatabaseFailure.kind(e) != Kind.CONNECTION_LOST) {
+        } catch (DataAccessException | TransactionException e) {
+            if (!state.isStopping() || DatabaseFailure.kind(e) != Kind.CONNECTION_LOST) {
                 throw e;
             }
             // Deregistration logs the consequence.
@@ -259,164 +238,44 @@ final class NodeLifecycle {
         }
     }
 
-    /** Sends a heartbeat, one at a time: two threads that both find the node declared dead would join it twice under one key. */
-    void beat() {
-        beatLock.lock();
-        try {
-            beatOnce();
-        } finally {
-            beatLock.unlock();
-        }
-    }
-
-    private void beatOnce() {
-        UUID beating = membership.id();
-        if (beating == null) {
-            return;
-        }
-        HeartbeatResult result;
-        try {
-            result = membership.beat(beating, holdsSomething());
-        } catch (RuntimeException e) {
-            observer.ownBeatFailed();
-            throw e;
-        }
-        observer.ownBeatArrived();
-        switch (result) {
-            case RECORDED -> {
-                // A rejoin may have failed half-way.
-                if (state.get() == State.RUNNING && settings.presence().mayCompete() && !elector.isCompeting()) {
-                    elector.compete(true);
-                }
-            }
-            case DRAIN_REQUESTED -> drain.request();
-            case DECLARED_DEAD -> rejoin(beating);
-        }
-    }
-
-    /** Returns whether this node holds something that other nodes could not take over before they declare it dead. */
-    private boolean holdsSomething() {
-        return !elector.rolesHeld().isEmpty() || components.isBusy();
-    }
-
-    private void rejoin(UUID former) {
-        if (leaving || state.get() == State.STOPPED) {
-            return;
-        }
-        log.warn("Node {}: another node declared it dead; joining again with a new id", former);
-        try {
-            elector.sessionLost();
-            components.forEach(NodeComponent::lost);
-            membership.join();
-            log.info("Node {}: joined again as {}", former, membership.id());
-            if (state.get() == State.DRAINING) {
-                resources.nodes().drain(membership.requireId());
-            } else {
-                membership.activate();
-                elector.compete(settings.presence().mayCompete());
-            }
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-        }
-    }
-
-    private Duration observationPause() {
-        Duration usual = pace.stretched(settings.detection().interval());
-        return view.suspicious() && usual.compareTo(SECOND_LOOK) > 0 ? SECOND_LOOK : usual;
-    }
-
     private void observe() {
         UUID self = membership.id();
         if (self == null) {
             return;
         }
-        Observer.View former = view;
+        boolean couldLead = peers.hasLiveCandidate();
         long sent = pace.nanos();
-        Observer.View seen = observer.pass(self);
-        HeartbeatSchedule schedule = membership.schedule();
-        // A look proves that the database can be read. Other nodes count heartbeats: while these fail, there is no
-        // contact.
-        if (!schedule.isUnanswered()) {
-            membership.contact(sent);
-        }
-        if (schedule.isTooSlowForWork() && holdsSomething()) {
-            heartbeat.wake();
-        }
-        pace.liveNodes(seen.live());
-        view = seen;
-        if (seen.changed() && schedule.quicken()) {
-            heartbeat.wake();
-        }
+        Observer.View seen = peers.look(self);
+        membership.looked(sent);
+        heartbeats.follow(seen);
         // A node that stops would only announce its own end.
-        if (former.candidateLive() && !seen.candidateLive() && !stopping) {
+        if (couldLead && !seen.candidateLive() && !state.isStopping()) {
             log.warn(
                     "No live node can lead: no active node has the role scheduler. Crons and job recovery stop until such a"
                             + " node joins.");
         }
-        ObservedNode own = seen.own();
-        if (own == null) {
-            heartbeat.wake();
-        } else if (own.status() == NodeStatus.DRAINING) {
+        if (seen.own() != null && seen.own().status() == NodeStatus.DRAINING) {
             drain.request();
         }
     }
 
     private void watchLeadership() {
         elector.expireOverdue();
-        if (mustLead() && state.get() == State.RUNNING && !stopping) {
+        if (mustLead() && state.isRunning() && !state.isStopping()) {
             requiredLeadership.watch(membership.id());
         } else {
             requiredLeadership.suspend();
         }
     }
 
-    private void elect(ElectionStore store) {
-        UUID candidate = membership.id();
-        if (candidate != null) {
-            untilElection = elector.step(store, () -> {}, candidate);
-        }
-    }
-
-    private void purgeDead() {
-        resources
-                .nodes()
-                .purgeDead(
-                        DEAD_RETENTION,
-                        DEAD_BATCH,
-                        dead -> components.forEach(component -> component.forgetDead(dead)));
-        resources.nodes().forgetFormer(FORMER_RETENTION, FORMER_BATCH);
-    }
-
-    // State ---------------------------------------------------------------------------------------------------
+    // Parts ---------------------------------------------------------------------------------------------------
 
     State state() {
         return state.get();
     }
 
-    /** Returns what the last look has shown. */
-    Observer.View view() {
-        return view;
-    }
-
-    Observer observer() {
-        return observer;
-    }
-
-    // The loops are created before the membership, which uses them.
-    private boolean hasContactSince(long nanos) {
-        return membership.hasContactSince(nanos);
-    }
-
-    Membership membership() {
-        return membership;
-    }
-
-    NodeComponents components() {
-        return components;
-    }
-
-    RequiredLeadership requiredLeadership() {
-        return requiredLeadership;
+    void electSoon() {
+        elections.forEach(NodeLoop::wake);
     }
 
     boolean isListening() {
@@ -424,39 +283,12 @@ final class NodeLifecycle {
     }
 
     List<String> stuckLoops() {
-        if (state.get() == State.STOPPED) {
+        if (state() == State.STOPPED) {
             return List.of();
         }
         Stream<String> missing =
                 session != null && session.isMissing(SESSION_PATIENCE) ? Stream.of("session") : Stream.empty();
         return Stream.concat(missing, components.stuck()).sorted().toList();
-    }
-
-    void electSoon() {
-        elections.forEach(NodeLoop::wake);
-    }
-
-    void beatSoon() {
-        heartbeat.wake();
-    }
-
-    private final class ObserverListener implements Observer.Listener {
-
-        @Override
-        public void published(ClusterEvent event) {
-            events.accept(event);
-        }
-
-        @Override
-        public void died(UUID dead) {
-            elector.died(dead);
-            components.forEach(component -> component.died(dead));
-        }
-
-        @Override
-        public Runnable releaseHeldBy(UUID dead) {
-            return components.releaseHeldByDead(resources.nodes(), dead);
-        }
     }
 
     private final class SessionListener implements NodeSession.Listener {
@@ -469,7 +301,7 @@ final class NodeLifecycle {
         @Override
         public void lost() {
             observer.sessionLost();
-            heartbeat.wake();
+            heartbeats.loop().wake();
         }
 
         @Override
@@ -479,7 +311,7 @@ final class NodeLifecycle {
 
         @Override
         public boolean isLeaving() {
-            return stopping;
+            return state.isStopping();
         }
     }
 }

@@ -10,7 +10,6 @@ import dev.forge.cluster.internal.leader.Elector;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.FailureLog;
-import dev.forge.cluster.internal.runtime.ServiceThread;
 import java.time.Duration;
 import java.util.UUID;
 import java.util.concurrent.locks.Condition;

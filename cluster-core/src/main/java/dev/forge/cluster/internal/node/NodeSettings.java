@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.node;
 
+import dev.forge.cluster.MutationRefusedException;
 import dev.forge.cluster.internal.leader.LeadershipBasis;
 import dev.forge.cluster.internal.node.NodeStore.Load;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
 import java.time.Duration;
@@ -11,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 
 /**
  * The settings of a node.
@@ -53,9 +56,22 @@ public record NodeSettings(
             return mode != NodeMode.OBSERVER;
         }
 
-        /** Returns whether the node may change the cluster through the API. */
-        public boolean mayMutate() {
-            return roles.contains(NodeRole.FUNCTION) && mode != NodeMode.OBSERVER;
+        /** @throws MutationRefusedException if the node may not change the cluster through the API */
+        void requireMayMutate() {
+            if (mode == NodeMode.OBSERVER) {
+                throw new MutationRefusedException(
+                        "This node may not change the cluster: forge.cluster.node.mode (observer). Call another node, or set another"
+                                + " mode.");
+            }
+            if (!roles.contains(NodeRole.FUNCTION)) {
+                throw new MutationRefusedException(
+                        "This node may not change the cluster: forge.cluster.node.roles (%s) lacks function. Add it, or call a node"
+                                        .formatted(roles.stream()
+                                                .map(EnumText::hyphenated)
+                                                .sorted()
+                                                .collect(Collectors.joining(",")))
+                                + " that has it.");
+            }
         }
     }
 

@@ -10,6 +10,7 @@ import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.node.observation.ObservationStore;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.node.NodeIdentity;
@@ -20,11 +21,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.Set;
 import java.util.UUID;
 import java.util.function.Consumer;
-import java.util.function.Function;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
@@ -58,8 +57,11 @@ public final class NodeStore {
                 transactions, new DefaultTransactionDefinition(TransactionDefinition.PROPAGATION_NESTED));
     }
 
-    /** Returns the data source of this store. Statements on it take part in the transactions of this store. */
-    DataSource source() {
+    /**
+     * Returns the data source on which nodes are declared dead and deleted. Components release rows of such nodes on it, in the same
+     * transaction.
+     */
+    public DataSource source() {
         return source;
     }
 
@@ -93,14 +95,6 @@ public final class NodeStore {
             @Nullable Double cpu,
             @Nullable Double memory) {}
 
-    /** The outcome of a registration. */
-    public enum Registration {
-        /** The node is in the table. */
-        REGISTERED,
-        /** A live node has the same {@code node.id}. */
-        KEY_TAKEN
-    }
-
     /** The outcome of a heartbeat. */
     public enum HeartbeatResult {
         /** The heartbeat is recorded. */
@@ -111,22 +105,22 @@ public final class NodeStore {
         DECLARED_DEAD
     }
 
-    /**
-     * Adds a node. Declares a former holder of the same key dead if its own deadline has passed.
-     *
-     * @param release releases, in the transaction that declares a node dead, what that node holds; returns an action for the
-     *     time after the commit
-     */
-    public Registration register(NewNode node, Deadlines deadlines, Function<UUID, Runnable> release) {
-        jdbc.sql(schema.sql("""
+    /** Returns the nodes with a key that are not dead although their own deadline has passed. */
+    List<SeenNode> overdueHoldersOf(String key) {
+        return jdbc.sql(schema.sql("""
                 SELECT id, beats FROM ~.forge_nodes
-                WHERE node_key = :key AND status <> 'dead' AND dead_at <= clock_timestamp()
+                WHERE node_key = ? AND status <> 'dead' AND dead_at <= clock_timestamp()
                 """))
-                .param("key", node.identity().id())
-                .query((row, n) -> Map.entry(row.getObject(1, UUID.class), row.getLong(2)))
-                .list()
-                .forEach(former -> declareDead(former.getKey(), former.getValue(), () -> release.apply(former.getKey()))
-                        .ifPresent(Runnable::run));
+                .param(key)
+                .query((row, n) -> new SeenNode(row.getObject(1, UUID.class), row.getLong(2)))
+                .list();
+    }
+
+    /** A node and its heartbeat counter when it was last seen. */
+    public record SeenNode(UUID id, long beats) {}
+
+    /** Adds a node; returns false if a live node has the same key. */
+    public boolean register(NewNode node, Deadlines deadlines) {
         // Sorted, so that nodes that start together do not deadlock.
         jdbc.sql(schema.sql("""
                 INSERT INTO ~.forge_job_names (name)
@@ -161,7 +155,7 @@ public final class NodeStore {
                 .param("info_values", node.info().values().toArray(String[]::new))
                 .param("liveness_key", node.livenessKey())
                 .update();
-        return rows == 1 ? Registration.REGISTERED : Registration.KEY_TAKEN;
+        return rows == 1;
     }
 
     /** Records the liveness lock of a node's new session. Does nothing for a node without a liveness lock. */
@@ -254,7 +248,7 @@ public final class NodeStore {
     public Optional<KeyHolder> holderOf(String key) {
         return jdbc.sql(schema.sql("""
                 SELECT n.id, n.beats, %s FROM ~.forge_nodes n WHERE n.node_key = ? AND n.status <> 'dead'
-                """.formatted(declaredMillis("dead_at"))))
+                """.formatted(ObservationStore.declaredMillis("dead_at"))))
                 .param(key)
                 .query((row, n) ->
                         new KeyHolder(row.getObject(1, UUID.class), row.getLong(2), Duration.ofMillis(row.getLong(3))))
@@ -278,16 +272,6 @@ public final class NodeStore {
                 .optional();
     }
 
-    /** Returns an SQL expression for the milliseconds of a deadline; a day if the row, edited by hand, has no sane value. */
-    static String declaredMillis(String deadline) {
-        return """
-                CASE WHEN n.last_heartbeat BETWEEN '1970-01-01 00:00:00+00' AND '9999-01-01 00:00:00+00'
-                    THEN (extract(epoch FROM
-                              least(greatest(n.%1$s, n.last_heartbeat), n.last_heartbeat + interval '1 day')
-                              - n.last_heartbeat) * 1000)::bigint
-                    ELSE 86400000 END""".formatted(deadline);
-    }
-
     /** Declares a silent node stale, unless it has sent a heartbeat since, or another session has locked its row. */
     public boolean declareStale(UUID id, long beatsSeen) {
         return jdbc.sql(schema.sql("""
@@ -297,45 +281,40 @@ public final class NodeStore {
                         """)).params(id, beatsSeen).update() == 1;
     }
 
-    /**
-     * Declares a node dead, unless it has sent a heartbeat since, and ends its leaderships in the same transaction. Of several
-     * observers one succeeds. A row that another session has locked is not waited for: the session is another observer, the
-     * node itself, or a foreign one that would hold up the detection of all dead nodes.
-     *
-     * @param beatsSeen the heartbeat counter that the caller has seen
-     * @param release releases, in the same transaction, what the node holds elsewhere; returns an action for the time after the
-     *     commit
-     * @return that action; empty if the node was not declared dead
-     */
-    public Optional<Runnable> declareDead(UUID id, long beatsSeen, Supplier<Runnable> release) {
-        return Optional.ofNullable(transaction.execute(status -> {
+    /** Runs work in one transaction that does not keep rows locked for long if this node stops in the middle. */
+    public <T> T inShortTransaction(Supplier<T> work) {
+        return Objects.requireNonNull(transaction.execute(status -> {
             jdbc.sql("SET LOCAL lock_timeout = '1s'").update();
             jdbc.sql("SET LOCAL idle_in_transaction_session_timeout = '2s'").update();
-            int declared = jdbc.sql(schema.sql("""
-                    UPDATE ~.forge_nodes
-                    SET status = 'dead', stale_at = least(stale_at, clock_timestamp()),
-                        dead_at = least(dead_at, clock_timestamp())
-                    WHERE id = (SELECT id FROM ~.forge_nodes WHERE id = ? AND beats = ? AND status <> 'dead'
-                                FOR UPDATE SKIP LOCKED)
-                    """)).params(id, beatsSeen).update();
-            if (declared == 0) {
-                return null;
-            }
-            leaders.releaseHeldBy(id);
-            return release.get();
+            return work.get();
         }));
     }
 
-    /** Returns the heartbeat counter of a node; empty if there is no such row. */
-    public OptionalLong beats(UUID id) {
-        return jdbc
-                .sql(schema.sql("SELECT beats FROM ~.forge_nodes WHERE id = ?"))
+    /**
+     * Declares a node dead and ends its leaderships in the caller's transaction, unless it has sent a heartbeat since. Of several observers one succeeds. A
+     * row that another session has locked is not waited for: the session is another observer, the node itself, or a foreign one
+     * that would hold up the detection of all dead nodes.
+     */
+    public boolean declareDead(SeenNode node) {
+        boolean declared = jdbc.sql(schema.sql("""
+                        UPDATE ~.forge_nodes
+                        SET status = 'dead', stale_at = least(stale_at, clock_timestamp()),
+                            dead_at = least(dead_at, clock_timestamp())
+                        WHERE id = (SELECT id FROM ~.forge_nodes WHERE id = ? AND beats = ? AND status <> 'dead'
+                                    FOR UPDATE SKIP LOCKED)
+                        """)).params(node.id, node.beats).update() == 1;
+        if (declared) {
+            leaders.releaseHeldBy(node.id);
+        }
+        return declared;
+    }
+
+    /** Returns a node as its row shows it; empty if there is no such row. */
+    Optional<SeenNode> seen(UUID id) {
+        return jdbc.sql(schema.sql("SELECT beats FROM ~.forge_nodes WHERE id = ?"))
                 .params(id)
-                .query((row, n) -> row.getLong(1))
-                .list()
-                .stream()
-                .mapToLong(Long::longValue)
-                .findFirst();
+                .query((row, n) -> new SeenNode(id, row.getLong(1)))
+                .optional();
     }
 
     /**

@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.runtime.ErrorText;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
+import org.springframework.dao.DataAccessException;
 
 /**
  * Sends notifications about committed changes. Other nodes find such a change without the notification, only later. So a failure
@@ -30,7 +31,7 @@ public final class Notifications {
         try {
             sender.accept(text);
             failing.set(false);
-        } catch (RuntimeException e) {
+        } catch (DataAccessException e) {
             // A lost connection is reported by the thread that owns the connection.
             if (DatabaseFailure.kind(e) == Kind.CONNECTION_LOST || failing.getAndSet(true)) {
                 log.debug("Could not notify the other nodes: {}", text, e);

@@ -22,7 +22,7 @@ import org.springframework.dao.DataAccessException;
  * Holds a node of mode leader to leading the scheduler role: its start fails if it is not elected, and it reacts as configured
  * when it has lost the role for longer than a lease. A leader that lost only its session leads again by then.
  */
-final class RequiredLeadership {
+public final class RequiredLeadership {
 
     private static final Logger log = GuardedLogger.of(Node.class);
     private static final Duration POLL = Duration.ofMillis(100);
@@ -44,8 +44,12 @@ final class RequiredLeadership {
         this.nanos = nanos;
     }
 
-    /** @param exit closes the application and ends the process */
-    void onLost(LostLeadership reaction, Runnable exit) {
+    /**
+     * Sets the reaction to a lost leadership.
+     *
+     * @param exit closes the application and ends the process
+     */
+    public void onLost(LostLeadership reaction, Runnable exit) {
         this.reaction = reaction;
         this.exit = exit;
     }
@@ -147,7 +151,7 @@ final class RequiredLeadership {
     }
 
     /** Returns whether this node must lead to be ready, and has not led for longer than an election takes. */
-    boolean isUnready() {
+    public boolean isUnready() {
         return lost && reaction == LostLeadership.NOT_READY;
     }
 }

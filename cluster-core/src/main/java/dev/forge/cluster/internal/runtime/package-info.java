@@ -1,5 +1,5 @@
 /**
- * Building blocks without a table of their own: loops, pacing, backoff, coalescing, names, error texts and the diagnostic
+ * Building blocks without a table of their own: loops, pacing, backoff, locks, names, error texts and the diagnostic
  * context. A loop's pass is a plain method that a test can call without a thread.
  */
 @NullMarked

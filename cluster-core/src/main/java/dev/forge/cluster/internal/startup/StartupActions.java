@@ -9,7 +9,7 @@ import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.Member;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.Pause;
 import java.time.Duration;
@@ -35,7 +35,7 @@ public final class StartupActions {
 
     private static final Logger log = GuardedLogger.of(StartupActions.class);
 
-    private final Node node;
+    private final Member member;
     private final Schema schema;
     private final ControlConnections control;
     private final Timing timing;
@@ -58,8 +58,8 @@ public final class StartupActions {
         }
     }
 
-    public StartupActions(Node node, Schema schema, ControlConnections control, Timing timing) {
-        this.node = node;
+    public StartupActions(Member member, Schema schema, ControlConnections control, Timing timing) {
+        this.member = member;
         this.schema = schema;
         this.control = control;
         this.timing = timing;
@@ -85,7 +85,7 @@ public final class StartupActions {
             return new Call(
                             name,
                             version,
-                            node.nanos() + patience.toNanos(),
+                            member.nanos() + patience.toNanos(),
                             new StartupActionStore(schema, own),
                             new LockStore(schema, own))
                     .run(patience, action);
@@ -121,13 +121,13 @@ public final class StartupActions {
         boolean run(Duration patience, Runnable action) {
             boolean waiting = false;
             while (!actions.isCompleted(name, version)) {
-                node.requireMayMutate();
-                UUID member = node.id();
-                OptionalLong token = locks.take(lock, member != null ? member : beforeJoining, timing.lease);
+                member.requireMayMutate();
+                UUID holder = member.id();
+                OptionalLong token = locks.take(lock, holder != null ? holder : beforeJoining, timing.lease);
                 if (token.isPresent()) {
                     return runUnlessCompleted(token.getAsLong(), action);
                 }
-                if (node.nanos() - deadline >= 0) {
+                if (member.nanos() - deadline >= 0) {
                     throw new ClusterStartupException(
                             "Startup action '%s' version '%s': not completed within %s; node %s is running it"
                                     .formatted(
@@ -205,11 +205,11 @@ public final class StartupActions {
         }
 
         private void complete(long token) {
-            long begun = node.nanos();
+            long begun = member.nanos();
             boolean reported = false;
             while (true) {
                 try {
-                    if (actions.complete(name, version, node.identity().name(), lock, token)) {
+                    if (actions.complete(name, version, member.identity().name(), lock, token)) {
                         log.info("Startup action '{}' version '{}': completed", name, version);
                         return;
                     }
@@ -220,7 +220,7 @@ public final class StartupActions {
                             "Another node runs the action. Restart this node: it then waits for the other one.");
                 } catch (DataAccessException | TransactionException e) {
                     Duration patience = completionPatience(e);
-                    if (node.nanos() - begun >= patience.toNanos()) {
+                    if (member.nanos() - begun >= patience.toNanos()) {
                         throw e;
                     }
                     if (!reported) {

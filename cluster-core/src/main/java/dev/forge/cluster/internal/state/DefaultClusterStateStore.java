@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.state;
 
 import dev.forge.cluster.PayloadCodec;
-import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.internal.node.Member;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
@@ -25,8 +25,8 @@ public final class DefaultClusterStateStore implements ClusterStateStore {
     private final PayloadJson json;
 
     /** Creates a store for the application: a node that may not change the cluster may not put or take. */
-    public DefaultClusterStateStore(Node node, StateStore states, PayloadCodec codec, int maxBytes) {
-        this(node::requireMayMutate, states, codec, maxBytes);
+    public DefaultClusterStateStore(Member member, StateStore states, PayloadCodec codec, int maxBytes) {
+        this(member::requireMayMutate, states, codec, maxBytes);
     }
 
     /** Creates a store for requests that every node may serve, a node of mode observer included. */

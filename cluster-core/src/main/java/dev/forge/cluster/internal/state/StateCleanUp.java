@@ -4,7 +4,7 @@ package dev.forge.cluster.internal.state;
 
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
-import dev.forge.cluster.internal.runtime.PurgeBatch;
+import dev.forge.cluster.internal.purge.PurgeBatch;
 import java.util.List;
 import java.util.function.LongSupplier;
 

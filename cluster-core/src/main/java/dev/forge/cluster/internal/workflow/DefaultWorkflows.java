@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.workflow;
 import dev.forge.cluster.internal.audit.AuditedChanges;
 import dev.forge.cluster.internal.audit.Operation;
 import dev.forge.cluster.internal.database.CallerTransaction;
+import dev.forge.cluster.internal.node.Member;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.ErrorText;
@@ -34,7 +35,7 @@ public final class DefaultWorkflows implements Workflows {
 
     private static final int MOST_LISTED = 1_000;
 
-    private final Node node;
+    private final Member member;
     private final EventLoops eventLoops = new EventLoops();
     private final WorkflowEngine engine;
     private final WorkflowRunStore runs;
@@ -43,7 +44,7 @@ public final class DefaultWorkflows implements Workflows {
     private final CallerTransaction caller;
 
     public DefaultWorkflows(Node node, WorkflowEngine engine) {
-        this.node = node;
+        this.member = node;
         this.engine = engine;
         this.runs = engine.runs();
         this.reports = engine.reports();
@@ -192,7 +193,7 @@ public final class DefaultWorkflows implements Workflows {
     }
 
     private void requireMayChange(String call) {
-        node.requireMayMutate();
+        member.requireMayMutate();
         caller.requireWritable(call);
     }
 

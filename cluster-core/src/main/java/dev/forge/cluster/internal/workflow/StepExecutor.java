@@ -3,11 +3,11 @@
 package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.BackoffStrategy;
+import dev.forge.cluster.internal.async.AsyncResults;
 import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.internal.runtime.RowLog;

@@ -21,12 +21,12 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
+import dev.forge.cluster.internal.purge.PurgeBatch;
+import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.runtime.DatabaseFaultPauses;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.PayloadJson;
-import dev.forge.cluster.internal.runtime.PurgeBatch;
 import dev.forge.cluster.internal.runtime.RowLog;
-import dev.forge.cluster.internal.runtime.UndeletableStore;
 import dev.forge.cluster.internal.workflow.StepExecutor.StepRuntime;
 import dev.forge.cluster.internal.workflow.store.CoalescedStatements;
 import dev.forge.cluster.internal.workflow.store.WorkflowBatches;
@@ -139,7 +139,8 @@ public final class WorkflowEngine implements NodeComponent {
                 new UndeletableStore(schema, node.resources().control()),
                 "forge_workflow_runs",
                 WorkflowKeeping.FINISHED_RUN);
-        this.watch = new WorkflowWatch(node, jobEngine, keeping, settings.strandedCheck(), versions::all);
+        this.watch =
+                new WorkflowWatch(node, node.resources(), jobEngine, keeping, settings.strandedCheck(), versions::all);
         this.jobStore = new JobStore(schema, application);
         this.successors = new JobSuccessorStore(schema, application);
         this.jobReports = new JobReports(schema, application);

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
+import dev.forge.cluster.internal.async.AsyncResults;
 import dev.forge.cluster.internal.database.Causes;
 import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.job.handler.RecordedOutcome;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.workflow.StepExecutor.StepRuntime;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.DatabaseFailed;

@@ -3,8 +3,8 @@
 package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.job.handler.Claim;
+import dev.forge.cluster.internal.async.AsyncResults;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.workflow.StepExecutor.AttemptFailed;
 import dev.forge.cluster.internal.workflow.StepExecutor.StepRuntime;

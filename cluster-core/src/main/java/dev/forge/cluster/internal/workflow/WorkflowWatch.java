@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.job.JobEngine;
+import dev.forge.cluster.internal.leader.Candidate;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
@@ -32,7 +33,7 @@ final class WorkflowWatch {
     /** How many passes go by until a version whose runs are all blocked is checked again. */
     private static final int PASSES_BETWEEN_RECHECKS = 15;
 
-    private final Node node;
+    private final Candidate candidate;
     private final JobEngine engine;
     private final WorkflowKeeping keeping;
     private final LeaderStore leaders;
@@ -48,16 +49,16 @@ final class WorkflowWatch {
 
     /** @param installed the versions that this node has */
     WorkflowWatch(
-            Node node,
+            Candidate candidate,
+            Node.Resources resources,
             JobEngine engine,
             WorkflowKeeping keeping,
             WorkflowSettings.StrandedCheck settings,
             Supplier<Set<WorkflowVersion>> installed) {
-        this.node = node;
+        this.candidate = candidate;
         this.engine = engine;
         this.keeping = keeping;
-        this.leaders =
-                new LeaderStore(node.resources().schema(), node.resources().control());
+        this.leaders = new LeaderStore(resources.schema(), resources.control());
         this.settings = settings;
         this.installed = installed;
     }
@@ -66,8 +67,8 @@ final class WorkflowWatch {
 
     /** One pass of the leader of the scheduler role; does nothing on other nodes. */
     void blockAndRepair() {
-        OptionalLong term = node.elector().term(Leadership.SCHEDULER);
-        UUID self = node.id();
+        OptionalLong term = candidate.elector().term(Leadership.SCHEDULER);
+        UUID self = candidate.id();
         if (term.isEmpty() || self == null) {
             missingInLastPass = Set.of();
             lastRepaired = null;
@@ -139,7 +140,7 @@ final class WorkflowWatch {
     private int fenced(UUID self, long term, Change change) {
         Integer changed = keeping.transaction().execute(status -> {
             int made = change.make();
-            if (made > 0 && !node.fences().take(leaders, Leadership.SCHEDULER, self, term)) {
+            if (made > 0 && !candidate.fences().take(leaders, Leadership.SCHEDULER, self, term)) {
                 status.setRollbackOnly();
                 return 0;
             }

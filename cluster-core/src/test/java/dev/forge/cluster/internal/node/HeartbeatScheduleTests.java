@@ -92,7 +92,7 @@ class HeartbeatScheduleTests {
         HeartbeatSchedule pulse = adaptive();
         beat(pulse);
         beat(pulse);
-        assertThat(pulse.quicken()).isTrue();
+        assertThat(pulse.isBeatDue(true, false)).isTrue();
         assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofSeconds(5));
         assertThat(pulse.deadlines()).isEqualTo(new Deadlines(Duration.ofSeconds(20), Duration.ofSeconds(30)));
     }
@@ -101,7 +101,7 @@ class HeartbeatScheduleTests {
     void steady_schedule_keeps_its_pause_and_deadlines_after_a_change() {
         HeartbeatSchedule pulse = steady();
         beat(pulse);
-        assertThat(pulse.quicken()).isFalse();
+        assertThat(pulse.isBeatDue(true, true)).isFalse();
         assertThat(pulse.deadlines()).isEqualTo(new Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)));
     }
 
@@ -109,8 +109,8 @@ class HeartbeatScheduleTests {
     void each_heartbeat_declares_deadlines_that_fit_the_pause_after_it() {
         HeartbeatSchedule pulse = adaptive();
         for (int beat = 0; beat < 6; beat++) {
-            Deadlines declared = pulse.deadlines();
-            beat(pulse);
+            Deadlines declared = pulse.beating(false);
+            pulse.answered(true);
             Duration pause = pulse.pause(WITH_SESSION);
             // Stale after two missed heartbeats and dead after three, so that one may get lost.
             assertThat(declared.stale()).isGreaterThanOrEqualTo(pause.multipliedBy(2));
@@ -130,11 +130,12 @@ class HeartbeatScheduleTests {
         HeartbeatSchedule pulse = adaptive();
         beat(pulse);
         beat(pulse);
-        assertThat(pulse.isTooSlowForWork()).isTrue();
+        assertThat(pulse.isBeatDue(false, false)).isFalse();
+        assertThat(pulse.isBeatDue(false, true)).isTrue();
         pulse.beating(true);
         assertThat(pulse.deadlines()).isEqualTo(new Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)));
         pulse.answered(true);
         assertThat(pulse.pause(WITH_SESSION)).isEqualTo(Duration.ofSeconds(5));
-        assertThat(pulse.isTooSlowForWork()).isFalse();
+        assertThat(pulse.isBeatDue(false, true)).isFalse();
     }
 }

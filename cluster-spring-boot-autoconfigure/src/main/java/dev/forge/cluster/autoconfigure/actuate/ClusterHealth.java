@@ -84,14 +84,18 @@ final class ClusterHealth {
         health.withDetail("state", EnumText.hyphenated(node.state()))
                 .withDetail("name", node.identity().name());
         if (node.state() != Node.State.STOPPED) {
-            health.withDetail("millisSinceLastContact", node.sinceLastContact().toMillis());
-            if (properties.health().readinessIncludesDatabase() && !node.isInContact()) {
+            health.withDetail(
+                    "millisSinceLastContact", node.contact().sinceLastAnswer().toMillis());
+            if (properties.health().readinessIncludesDatabase()
+                    && !node.contact().isRecent()) {
                 health.down()
                         .withDetail(
                                 "reason",
-                                node.isReadOnly() ? "the database is read-only" : "the database does not respond");
+                                node.membership().isReadOnly()
+                                        ? "the database is read-only"
+                                        : "the database does not respond");
             }
-            if (node.isUnreadyWithoutLeadership()) {
+            if (node.requiredLeadership().isUnready()) {
                 health.outOfService()
                         .withDetail(
                                 "reason",
@@ -108,11 +112,11 @@ final class ClusterHealth {
 
     Health leadership() {
         // UP without a leader, too: a follower is healthy, and a cluster without a leader still serves requests.
-        Health.Builder health = Health.up().withDetail("leads", node.rolesLed());
-        if (!node.hasLiveCandidate()) {
+        Health.Builder health = Health.up().withDetail("leads", node.elector().applicationRolesHeld());
+        if (!node.peers().hasLiveCandidate()) {
             health.withDetail("warning", "no live scheduler candidate");
         }
-        Set<String> withoutLock = node.rolesLedWithoutLock();
+        Set<String> withoutLock = node.elector().rolesWithoutLock();
         if (!withoutLock.isEmpty()) {
             // Another session holds the advisory locks of these roles; the node leads by its leases alone.
             health.withDetail("leadsWithoutLock", withoutLock);
@@ -121,7 +125,7 @@ final class ClusterHealth {
     }
 
     Health fences() {
-        Map<String, Instant> blocked = node.blockedFences();
+        Map<String, Instant> blocked = node.fences().byRole();
         return blocked.isEmpty()
                 ? Health.up().build()
                 : Health.down()
@@ -165,7 +169,7 @@ final class ClusterHealth {
                     .withDetail(
                             "reason",
                             "forge.cluster.worker.claiming (false) requires that this node is the only worker, but there are %d;"
-                                            .formatted(node.liveWorkers())
+                                            .formatted(node.peers().liveWorkers())
                                     + " it runs no jobs");
         }
         return health.build();

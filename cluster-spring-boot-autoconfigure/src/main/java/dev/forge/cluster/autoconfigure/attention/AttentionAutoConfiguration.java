@@ -16,7 +16,7 @@ import dev.forge.cluster.internal.job.operate.JobFailureReports;
 import dev.forge.cluster.internal.job.row.JobClockStore;
 import dev.forge.cluster.internal.job.row.JobNameStore;
 import dev.forge.cluster.internal.node.NodeReports;
-import dev.forge.cluster.internal.runtime.UndeletableStore;
+import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.job.Jobs;

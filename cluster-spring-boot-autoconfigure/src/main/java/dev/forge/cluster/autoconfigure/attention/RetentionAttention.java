@@ -3,9 +3,9 @@
 package dev.forge.cluster.autoconfigure.attention;
 
 import dev.forge.cluster.autoconfigure.attention.Attention.Kind;
+import dev.forge.cluster.internal.purge.UndeletableStore;
+import dev.forge.cluster.internal.purge.UndeletableStore.Undeletable;
 import dev.forge.cluster.internal.runtime.PlainText;
-import dev.forge.cluster.internal.runtime.UndeletableStore;
-import dev.forge.cluster.internal.runtime.UndeletableStore.Undeletable;
 
 /** Finds tables with rows that cannot be deleted after their retention. */
 final class RetentionAttention implements AttentionReports.Source {

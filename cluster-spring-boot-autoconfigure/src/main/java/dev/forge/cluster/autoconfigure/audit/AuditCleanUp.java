@@ -5,7 +5,7 @@ package dev.forge.cluster.autoconfigure.audit;
 import dev.forge.cluster.internal.audit.AuditStore;
 import dev.forge.cluster.internal.node.NodeComponent;
 import dev.forge.cluster.internal.node.NodeLoop;
-import dev.forge.cluster.internal.runtime.PurgeBatch;
+import dev.forge.cluster.internal.purge.PurgeBatch;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.LongSupplier;

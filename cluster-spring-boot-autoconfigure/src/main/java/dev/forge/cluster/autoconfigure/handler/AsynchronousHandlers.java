@@ -3,7 +3,7 @@
 package dev.forge.cluster.autoconfigure.handler;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.internal.runtime.AsyncResults;
+import dev.forge.cluster.internal.async.AsyncResults;
 import java.lang.annotation.Annotation;
 import java.util.LinkedHashSet;
 import java.util.List;

@@ -4,8 +4,8 @@ package dev.forge.cluster.autoconfigure.job;
 
 import dev.forge.cluster.autoconfigure.handler.AnnotatedMethods;
 import dev.forge.cluster.autoconfigure.handler.AttributeException;
+import dev.forge.cluster.internal.async.AsyncResults;
 import dev.forge.cluster.internal.job.handler.JobHandler;
-import dev.forge.cluster.internal.runtime.AsyncResults;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobContext;
 import java.lang.reflect.Method;

@@ -31,7 +31,7 @@ public final class LockAutoConfiguration {
     @Order(ComponentOrder.LOCKS)
     LockCleanUp clusterLockCleanUp(Schema schema, NodeRuntime runtime) {
         return new LockCleanUp(
-                new LockStore(schema, runtime.node().membership()),
+                new LockStore(schema, runtime.node().resources().nodes().source()),
                 StartupActionStore.KEPT_LOCKS,
                 runtime.node()::nanos);
     }

@@ -8,8 +8,8 @@ import dev.forge.cluster.internal.job.operate.JobReports;
 import dev.forge.cluster.internal.job.operate.JobWaitReports;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeReports;
+import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.runtime.EnumText;
-import dev.forge.cluster.internal.runtime.UndeletableStore;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.job.JobDemand;
@@ -102,7 +102,7 @@ public final class ClusterMetrics implements DisposableBean {
         this.demand = new DemandGauges(registry, cluster, sources.drainTarget);
         List.of(Leadership.SCHEDULER, Leadership.METRICS_AGGREGATOR, Leadership.LOG_COMPACTOR)
                 .forEach(this::gaugesOf);
-        sources.node.onCandidacy(this::gaugesOf);
+        sources.node.elector().onJoin(this::gaugesOf);
     }
 
     @EventListener

@@ -13,7 +13,7 @@ import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.operate.JobReports;
 import dev.forge.cluster.internal.job.operate.JobWaitReports;
 import dev.forge.cluster.internal.node.NodeReports;
-import dev.forge.cluster.internal.runtime.UndeletableStore;
+import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.job.Jobs;

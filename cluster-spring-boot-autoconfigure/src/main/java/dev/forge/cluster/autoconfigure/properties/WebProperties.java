@@ -5,7 +5,6 @@ package dev.forge.cluster.autoconfigure.properties;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.named;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
 
-import dev.forge.cluster.internal.runtime.NamePattern;
 import dev.forge.cluster.job.JobPriority;
 import java.time.Duration;
 import java.util.List;

@@ -7,7 +7,6 @@ import static dev.forge.cluster.autoconfigure.properties.PropertyRules.atMost;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.positive;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
 
-import dev.forge.cluster.internal.runtime.NamePattern;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.LinkedHashMap;

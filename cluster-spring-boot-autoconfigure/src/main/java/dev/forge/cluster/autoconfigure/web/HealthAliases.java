@@ -44,10 +44,10 @@ final class HealthAliases {
             if (node.state() != Node.State.RUNNING
                     || !accepting.get()
                     || stranded.get()
-                    || node.isUnreadyWithoutLeadership()) {
+                    || node.requiredLeadership().isUnready()) {
                 return new Verdict("OUT_OF_SERVICE", false);
             }
-            boolean down = (includesDatabase && !node.isInContact())
+            boolean down = (includesDatabase && !node.contact().isRecent())
                     || !node.stuckLoops().isEmpty()
                     || engine.isCrowded()
                     || engine.claimProblem() != null;

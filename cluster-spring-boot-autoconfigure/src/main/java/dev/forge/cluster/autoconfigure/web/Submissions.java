@@ -117,7 +117,7 @@ final class Submissions {
 
     /** Rejects a request at once that would otherwise wait for the timeout of the driver. */
     private void requireDatabase() {
-        if (node.state() == Node.State.RUNNING && !node.isInContact()) {
+        if (node.state() == Node.State.RUNNING && !node.contact().isRecent()) {
             throw Refusal.unavailable();
         }
     }

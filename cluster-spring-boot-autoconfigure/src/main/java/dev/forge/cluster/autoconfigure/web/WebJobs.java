@@ -3,8 +3,8 @@
 package dev.forge.cluster.autoconfigure.web;
 
 import dev.forge.cluster.autoconfigure.web.Submissions.Submission;
+import dev.forge.cluster.internal.database.Timestamps;
 import dev.forge.cluster.internal.runtime.EnumText;
-import dev.forge.cluster.internal.runtime.Timestamps;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;

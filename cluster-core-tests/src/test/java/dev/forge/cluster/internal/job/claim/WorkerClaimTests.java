@@ -442,7 +442,7 @@ class WorkerClaimTests extends WorkerFixture {
         work.on("job", context -> {});
         Member enqueuer = cluster.start("enqueuer", source, copy(), WorkerClaimTests::enqueuing);
         Member member = start();
-        await().until(() -> !enqueuer.node().isAlone());
+        await().until(() -> !enqueuer.node().peers().isAlone());
         member.ended(enqueuer.jobs().enqueueNamed("job", null).id());
         source.shut();
         UUID id = enqueuer.jobs().enqueueNamed("job", null).id();

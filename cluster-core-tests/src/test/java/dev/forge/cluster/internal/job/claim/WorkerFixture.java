@@ -116,7 +116,7 @@ abstract class WorkerFixture {
 
                     @Override
                     public boolean isTrusted() {
-                        return member.node().isTrusted();
+                        return member.node().membership().isTrusted();
                     }
 
                     @Override
@@ -126,7 +126,7 @@ abstract class WorkerFixture {
 
                     @Override
                     public boolean hasContactSince(long nanos) {
-                        return member.node().hasContactSince(nanos - ahead.getAsLong());
+                        return member.node().contact().hasAnsweredSince(nanos - ahead.getAsLong());
                     }
 
                     @Override

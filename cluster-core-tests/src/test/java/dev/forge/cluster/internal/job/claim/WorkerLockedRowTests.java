@@ -181,7 +181,7 @@ class WorkerLockedRowTests extends WorkerFixture {
                         () -> List.of("job"),
                         List.of(""),
                         () -> true)));
-        member.node().register(worker);
+        member.node().components().register(worker);
         cluster.members().add(member);
         member.node().start();
         UUID id = member.jobs().enqueueNamed("job", null).id();

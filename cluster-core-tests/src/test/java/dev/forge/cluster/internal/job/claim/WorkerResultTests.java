@@ -397,7 +397,8 @@ class WorkerResultTests extends WorkerFixture {
             source.open();
             assertThat(member.ended(running).status()).isEqualTo(JobStatus.COMPLETED);
             // A wake-up before the next contact has no effect until the next poll, a minute later.
-            await().until(() -> member.node().isInContact() && member.node().isTrusted());
+            await().until(() -> member.node().contact().isRecent()
+                    && member.node().membership().isTrusted());
             assertThat(member.ended(member.jobs().enqueueNamed("again", null).id())
                             .status())
                     .isEqualTo(JobStatus.COMPLETED);

@@ -185,10 +185,7 @@ class JobKeepingTests extends JobStoreFixture {
                 List.of(),
                 Map.of());
         for (int start = 0; start < 2; start++) {
-            nodes().register(
-                            introduction,
-                            new NodeStore.Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)),
-                            dead -> () -> {});
+            nodes().register(introduction, new NodeStore.Deadlines(Duration.ofSeconds(10), Duration.ofSeconds(15)));
             nodes().remove(id, leaving -> {});
         }
         jobs.insert(job("pending"));

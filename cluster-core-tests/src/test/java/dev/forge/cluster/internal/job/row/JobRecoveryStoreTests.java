@@ -8,6 +8,7 @@ import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.Recovered;
+import dev.forge.cluster.internal.node.NodeStore.SeenNode;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -59,11 +60,10 @@ class JobRecoveryStoreTests extends JobStoreFixture {
         UUID id = insert();
         claimOne(one);
         var crash = new CrashRule(false, 10, 0);
-        assertThat(nodes().declareDead(one, 0, () -> {
-                    recoveries.recoverFrom(one, crash, 1_000);
-                    return () -> {};
-                }))
-                .isPresent();
+        nodes().inShortTransaction(() -> {
+            assertThat(nodes().declareDead(new SeenNode(one, 0))).isTrue();
+            return recoveries.recoverFrom(one, crash, 1_000);
+        });
         assertThat(status(id)).isEqualTo("abandoned");
     }
 

@@ -99,7 +99,7 @@ public final class JobAnnouncements {
 
     /** Sends one notification for all announced jobs, unless this node is alone or the last notification was just sent. */
     public void sendAnnouncement() {
-        if (node.isAlone() || !untilNext().isZero()) {
+        if (node.peers().isAlone() || !untilNext().isZero()) {
             return;
         }
         Announcement announcement = unannounced.getAndSet(null);
@@ -121,7 +121,7 @@ public final class JobAnnouncements {
             return NOTHING_TO_SEND;
         }
         // A node that joins later may have searched before the jobs were committed.
-        return node.isAlone() ? INTERVAL_WHILE_ALONE : Duration.ofNanos(Math.max(0, notBefore - node.nanos()));
+        return node.peers().isAlone() ? INTERVAL_WHILE_ALONE : Duration.ofNanos(Math.max(0, notBefore - node.nanos()));
     }
 
     /** Sends an announcement, with NOTIFY on a connection of the cluster, never in the transaction of the caller. */

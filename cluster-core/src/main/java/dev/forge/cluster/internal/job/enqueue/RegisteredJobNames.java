@@ -162,7 +162,7 @@ public final class RegisteredJobNames {
     private List<String> reservedPrefixes() {
         return Stream.concat(
                         handlers.owned().stream().map(OwnedJobs::prefix),
-                        node.reservedPrefixes().stream().map(ReservedPrefix::text))
+                        node.components().reservedPrefixes().stream().map(ReservedPrefix::text))
                 .toList();
     }
 }

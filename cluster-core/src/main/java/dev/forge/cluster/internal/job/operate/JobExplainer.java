@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.operate;
 
+import dev.forge.cluster.internal.database.Timestamps;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.operate.JobLimitReports.LimitState;
@@ -14,7 +15,6 @@ import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.internal.runtime.StuckHandler;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
-import dev.forge.cluster.internal.runtime.Timestamps;
 import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.JobBatchStatus;
 import dev.forge.cluster.job.JobExplanation;

@@ -3,8 +3,8 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.runtime.EnumText;
-import dev.forge.cluster.internal.runtime.UndeletableStore;
 import dev.forge.cluster.job.JobStatus;
 import java.sql.Statement;
 import java.time.Duration;

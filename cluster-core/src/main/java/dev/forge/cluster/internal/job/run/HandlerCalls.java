@@ -12,7 +12,7 @@ import dev.forge.cluster.internal.job.handler.RecordedOutcome;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.run.HandlerTransaction.Result;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.runtime.AsyncResults;
+import dev.forge.cluster.internal.async.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.PayloadJson;

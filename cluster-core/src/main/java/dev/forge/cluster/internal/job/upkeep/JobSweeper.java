@@ -123,7 +123,7 @@ public final class JobSweeper {
      */
     public void sweep(Runnable onPending, Runnable onUnfinished) {
         long now = node.nanos();
-        OffsetDateTime started = node.serverStart();
+        OffsetDateTime started = node.peers().serverStart();
         boolean gap =
                 now - lastSweep > settings.keeping().sweep().multipliedBy(3).toNanos();
         if (gap || !Objects.equals(started, serverStart)) {

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow.store;
 
-import dev.forge.cluster.internal.runtime.Coalescer;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RunClaim;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.WriteResult;

@@ -5,7 +5,7 @@ package dev.forge.cluster.internal.workflow.store;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.row.JobRows;
-import dev.forge.cluster.internal.runtime.UndeletableStore;
+import dev.forge.cluster.internal.purge.UndeletableStore;
 import java.sql.Types;
 import java.time.Duration;
 import java.util.ArrayList;

@@ -3,9 +3,9 @@
 package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Timestamps;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.ErrorText;
-import dev.forge.cluster.internal.runtime.Timestamps;
 import dev.forge.cluster.internal.workflow.store.WorkflowSearchReports.Found;
 import dev.forge.cluster.workflow.WorkflowExport;
 import dev.forge.cluster.workflow.WorkflowInfo;

@@ -61,7 +61,7 @@ final class OverviewResource extends Resource {
                                 .with("id", String.valueOf(node.id()))
                                 .with("name", node.identity().name())
                                 .with("state", EnumText.hyphenated(node.state()))
-                                .with("leads", node.rolesLed()))
+                                .with("leads", node.elector().applicationRolesHeld()))
                 .with("leaders", values.shownTo(request.caller()).objects(leaders.leaders()));
         counts.forEach((name, count) -> overview.with(name, count.get()));
         return overview;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.internal.runtime;
+package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.util.ArrayDeque;

@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.internal.runtime;
+package dev.forge.cluster.internal.purge;
 
 import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.log.GuardedLogger;
+import dev.forge.cluster.internal.runtime.Bisect;
+import dev.forge.cluster.internal.runtime.ErrorText;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.internal.node;
+package dev.forge.cluster.internal.node.observation;
 
-import dev.forge.cluster.internal.node.ObservationStore.ObservedNode;
+import dev.forge.cluster.internal.node.observation.ObservationStore.ObservedNode;
 import dev.forge.cluster.node.NodeStatus;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.internal.runtime;
+package dev.forge.cluster.autoconfigure.properties;
 
 import java.util.regex.Pattern;
 

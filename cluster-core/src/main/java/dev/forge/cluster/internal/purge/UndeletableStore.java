@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.internal.runtime;
+package dev.forge.cluster.internal.purge;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.runtime.Names;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashSet;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.internal.node;
+package dev.forge.cluster.internal.node.observation;
 
 import dev.forge.cluster.internal.database.AdvisoryKeys;
 import dev.forge.cluster.internal.database.Schema;
@@ -21,7 +21,7 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Reads the nodes in {@code forge_nodes} together with the liveness locks that their sessions hold. */
-final class ObservationStore {
+public final class ObservationStore {
 
     /** How often the locks themselves are read even if all sessions are there: a pooler may keep the session of a node that died. */
     private static final Duration LOCKS_READ_AGAIN = Duration.ofSeconds(2);
@@ -31,7 +31,7 @@ final class ObservationStore {
     private final LongSupplier nanos;
     private volatile @Nullable Holders holders;
 
-    ObservationStore(Schema schema, DataSource control, LongSupplier nanos) {
+    public ObservationStore(Schema schema, DataSource control, LongSupplier nanos) {
         this.schema = schema;
         this.jdbc = JdbcClient.create(control);
         this.nanos = nanos;
@@ -47,7 +47,7 @@ final class ObservationStore {
      * @param sessionIdle how long ago the session that holds its liveness lock last ran a statement; null if there is no such
      *     session, or if this database role may not see it
      */
-    record ObservedNode(
+    public record ObservedNode(
             UUID id,
             String name,
             NodeStatus status,
@@ -64,7 +64,7 @@ final class ObservationStore {
      *
      * @param serverStart when the server was started; after a restart every session is new
      */
-    record Observation(OffsetDateTime serverStart, List<ObservedNode> nodes) {}
+    public record Observation(OffsetDateTime serverStart, List<ObservedNode> nodes) {}
 
     /**
      * The sessions that hold liveness locks. A lock lasts as long as its session, and to look for a session costs much less than to
@@ -75,7 +75,7 @@ final class ObservationStore {
     private record Holders(OffsetDateTime serverStart, long readAt, Map<Integer, Integer> sessions) {}
 
     /** Reads all nodes in the table, dead ones included. */
-    Observation observe() {
+    public Observation observe() {
         Holders known = holders;
         long now = nanos.getAsLong();
         if (known != null && now - known.readAt < LOCKS_READ_AGAIN.toNanos()) {
@@ -109,8 +109,7 @@ final class ObservationStore {
     private Observation read(String held, Map<Integer, Integer> sessions, Integer[] keys, Integer[] pids) {
         var start = new OffsetDateTime[1];
         List<ObservedNode> nodes = jdbc
-                .sql(schema.sql(
-                        """
+                .sql(schema.sql("""
                 WITH held (objid, pid, state_change) AS MATERIALIZED (%s)
                 SELECT pg_postmaster_start_time(), n.id, left(n.name, 500), n.status, n.beats,
                        n.liveness_key IS NOT NULL AND h.pid IS NULL,
@@ -123,7 +122,7 @@ final class ObservationStore {
                 LEFT JOIN LATERAL (
                     SELECT max(held.pid) AS pid, max(held.state_change) AS state_change FROM held
                     WHERE held.objid = (n.liveness_key::bigint & 4294967295)::oid) AS h ON true
-                """.formatted(held, NodeStore.declaredMillis("stale_at"), NodeStore.declaredMillis("dead_at"))))
+                """.formatted(held, declaredMillis("stale_at"), declaredMillis("dead_at"))))
                 .param("class_id", AdvisoryKeys.CLASS_ID)
                 .param("keys", keys)
                 .param("pids", pids)
@@ -156,5 +155,15 @@ final class ObservationStore {
                 Duration.ofMillis(row.getLong(9)),
                 Duration.ofMillis(row.getLong(10)),
                 row.getObject(11) == null ? null : Duration.ofMillis(row.getLong(11)));
+    }
+
+    /** Returns an SQL expression for the milliseconds of a deadline; a day if the row, edited by hand, has no sane value. */
+    public static String declaredMillis(String deadline) {
+        return """
+                CASE WHEN n.last_heartbeat BETWEEN '1970-01-01 00:00:00+00' AND '9999-01-01 00:00:00+00'
+                    THEN (extract(epoch FROM
+                              least(greatest(n.%1$s, n.last_heartbeat), n.last_heartbeat + interval '1 day')
+                              - n.last_heartbeat) * 1000)::bigint
+                    ELSE 86400000 END""".formatted(deadline);
     }
 }

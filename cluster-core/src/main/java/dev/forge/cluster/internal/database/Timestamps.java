@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.internal.runtime;
+package dev.forge.cluster.internal.database;
 
 import java.time.Instant;
 import java.time.OffsetDateTime;
