@@ -3,12 +3,12 @@
 package dev.forge.cluster.internal.job.operate;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Timestamps;
 import dev.forge.cluster.internal.job.row.JobNameStore;
 import dev.forge.cluster.internal.job.row.JobRows;
 import dev.forge.cluster.internal.job.row.Queue;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
-import dev.forge.cluster.internal.database.Timestamps;
 import dev.forge.cluster.job.JobAttempt;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;

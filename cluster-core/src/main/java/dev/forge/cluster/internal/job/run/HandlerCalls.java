@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.run;
 
+import dev.forge.cluster.internal.async.AsyncResults;
 import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.finish.Finisher;
 import dev.forge.cluster.internal.job.finish.JobEnd;
@@ -12,7 +13,6 @@ import dev.forge.cluster.internal.job.handler.RecordedOutcome;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.run.HandlerTransaction.Result;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.internal.async.AsyncResults;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.Mdc;
 import dev.forge.cluster.internal.runtime.PayloadJson;

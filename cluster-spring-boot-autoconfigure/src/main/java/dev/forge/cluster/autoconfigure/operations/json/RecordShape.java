@@ -3,8 +3,8 @@
 package dev.forge.cluster.autoconfigure.operations.json;
 
 import dev.forge.cluster.autoconfigure.operations.json.ValueSanitizer.Sanitized;
-import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.database.Timestamps;
+import dev.forge.cluster.internal.runtime.EnumText;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.RecordComponent;
