@@ -118,7 +118,8 @@ class PeersTests {
 
     /** Returns the status as other connections see it. */
     private String status(UUID id) {
-        return jdbc.sql("SELECT status FROM forge_nodes WHERE id = ?")
+        return JdbcClient.create(database.newSessions())
+                .sql("SELECT status FROM forge_nodes WHERE id = ?")
                 .param(id)
                 .query(String.class)
                 .single();
