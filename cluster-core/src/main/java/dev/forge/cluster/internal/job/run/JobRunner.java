@@ -58,7 +58,7 @@ public final class JobRunner {
         return new Attempt(
                 new Claimed(
                         id, queue, "{}", 1, null, 0, 0, Instant.EPOCH, null, "{}", 0, true, 0, true, false, null, null),
-                new Attempt.Holder(id, ""),
+                new ClaimedJob.Holder(id, ""),
                 handler,
                 nanos.getAsLong(),
                 new Attempt.Persistence(json, stores.held(), new AttemptLogs(stores.logs(), nanos)));

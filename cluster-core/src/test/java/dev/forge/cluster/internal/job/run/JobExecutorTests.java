@@ -80,7 +80,7 @@ class JobExecutorTests {
                 new JobHandler.Target(null, null, (payload, context) -> null, bulk, name));
         return new Attempt(
                 claimed,
-                new Attempt.Holder(UUID.randomUUID(), "node"),
+                new ClaimedJob.Holder(UUID.randomUUID(), "node"),
                 handler,
                 0,
                 new Attempt.Persistence(null, null, null));
