@@ -84,7 +84,8 @@ public final class Claims {
      * @param sentAt when the claim was sent
      */
     public Attempt hold(Claimed claimed, UUID holder, JobHandler handler, long sentAt) {
-        var attempt = new Attempt(claimed, new ClaimedJob.Holder(holder, node.nodeName()), handler, sentAt, persistence);
+        var attempt =
+                new Attempt(claimed, new ClaimedJob.Holder(holder, node.nodeName()), handler, sentAt, persistence);
         held.put(attempt.key(), attempt);
         bytes.addAndGet(claimed.bytes());
         return attempt;
