@@ -29,9 +29,7 @@ import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.workflow.Workflows;
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
@@ -65,62 +63,124 @@ public final class ClusterOperationsAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
-    ClusterOperations clusterOperations(
+    ClusterOperations clusterOperations(AuditTrail trail, ObjectProvider<Resource> resources) {
+        return new ClusterOperations(trail, resources.stream().toList());
+    }
+
+    @Bean
+    ValueSanitizer clusterValueSanitizer(JobEngine.Dependencies tools, ObjectProvider<SanitizingFunction> functions) {
+        return new ValueSanitizer(functions.orderedStream().toList(), tools.codec());
+    }
+
+    @Bean
+    OverviewResource clusterOverviewResource(
             ClusterAutoConfiguration.ClusterName name,
             NodeRuntime runtime,
             Schema schema,
-            ClusterProperties properties,
-            JobEngine.Dependencies tools,
-            JobHandlers handlers,
-            Jobs jobs,
-            Crons crons,
-            Daemons daemons,
-            AuditTrail trail,
-            AttentionReports attention,
-            ObjectProvider<Workflows> workflows,
-            ObjectProvider<SanitizingFunction> sanitizingFunctions,
-            ResourceLoader classes) {
-        boolean secured =
-                ClassUtils.isPresent("org.springframework.security.web.SecurityFilterChain", classes.getClassLoader());
+            ValueSanitizer values,
+            NodesResource nodes,
+            JobsResource jobs,
+            DaemonsResource daemons) {
+        var counts = new LinkedHashMap<String, Supplier<Map<String, Long>>>();
+        counts.put("nodes", nodes::counts);
+        counts.put("jobs", jobs::counts);
+        counts.put("daemons", daemons::counts);
+        var leaders = new LeaderStore(schema, runtime.control().reports());
+        return new OverviewResource(name.text(), runtime.node(), leaders, values, counts);
+    }
+
+    @Bean
+    NodesResource clusterNodesResource(NodeRuntime runtime, Schema schema, ValueSanitizer values) {
         DataSource control = runtime.control().reports();
-        var values = new ValueSanitizer(sanitizingFunctions.orderedStream().toList(), tools.codec());
-        var nodeReports = new NodeReports(schema, control);
-        var nodes = new NodesResource(runtime.node(), nodeReports, new NodeStore(schema, control), values);
-        var jobsResource = new JobsResource(
+        return new NodesResource(
+                runtime.node(), new NodeReports(schema, control), new NodeStore(schema, control), values);
+    }
+
+    @Bean
+    JobsResource clusterJobsResource(Jobs jobs, NodeRuntime runtime, Schema schema, ValueSanitizer values) {
+        DataSource control = runtime.control().reports();
+        return new JobsResource(
                 jobs,
                 new JobsResource.Reports(
                         new JobReports(schema, control),
                         new JobNameStore(schema, control),
                         new JobRelationReports(schema, control),
-                        nodeReports),
+                        new NodeReports(schema, control)),
                 values);
-        var daemonsResource = new DaemonsResource(daemons, values);
-        var limits = new LimitsResource(jobs, new JobLimitReports(schema, control), handlers, values);
-        var demand = new DemandResource(jobs::demand, properties.worker().drainTarget(), runtime.node()::nanos);
-        var counts = new LinkedHashMap<String, Supplier<Map<String, Long>>>();
-        counts.put("nodes", nodes::counts);
-        counts.put("jobs", jobsResource::counts);
-        counts.put("daemons", daemonsResource::counts);
-        List<Resource> resources = new ArrayList<>(List.of(
-                new OverviewResource(name.text(), runtime.node(), new LeaderStore(schema, control), values, counts),
-                nodes,
-                ListedResource.locks(new LockStore(schema, control), values),
-                ListedResource.rateLimits(new RateLimitReports(schema, control), values),
-                jobsResource,
-                limits,
-                new JobNamesResource(jobs, demand, limits, values),
-                ListedResource.history(jobs, values),
-                new BatchesResource(jobs, values),
-                demand,
-                new CronsResource(crons, values),
-                daemonsResource,
-                ListedResource.attention(attention, values),
-                new AuditResource(secured, trail, values)));
-        workflows.stream().findFirst().ifPresent(all -> {
-            resources.add(new WorkflowsResource(all, values, tools.codec()));
-            resources.add(new WorkflowVersionsResource(
-                    new WorkflowReports(schema, control), new WorkflowKeeping(schema, control)));
-        });
-        return new ClusterOperations(trail, resources);
+    }
+
+    @Bean
+    LimitsResource clusterLimitsResource(
+            Jobs jobs, JobHandlers handlers, NodeRuntime runtime, Schema schema, ValueSanitizer values) {
+        var reports = new JobLimitReports(schema, runtime.control().reports());
+        return new LimitsResource(jobs, reports, handlers, values);
+    }
+
+    @Bean
+    DemandResource clusterDemandResource(Jobs jobs, ClusterProperties properties, NodeRuntime runtime) {
+        return new DemandResource(jobs::demand, properties.worker().drainTarget(), runtime.node()::nanos);
+    }
+
+    @Bean
+    JobNamesResource clusterJobNamesResource(
+            Jobs jobs, DemandResource demand, LimitsResource limits, ValueSanitizer values) {
+        return new JobNamesResource(jobs, demand, limits, values);
+    }
+
+    @Bean
+    BatchesResource clusterBatchesResource(Jobs jobs, ValueSanitizer values) {
+        return new BatchesResource(jobs, values);
+    }
+
+    @Bean
+    Resource clusterHistoryResource(Jobs jobs, ValueSanitizer values) {
+        return ListedResource.history(jobs, values);
+    }
+
+    @Bean
+    CronsResource clusterCronsResource(Crons crons, ValueSanitizer values) {
+        return new CronsResource(crons, values);
+    }
+
+    @Bean
+    DaemonsResource clusterDaemonsResource(Daemons daemons, ValueSanitizer values) {
+        return new DaemonsResource(daemons, values);
+    }
+
+    @Bean
+    Resource clusterLocksResource(NodeRuntime runtime, Schema schema, ValueSanitizer values) {
+        return ListedResource.locks(new LockStore(schema, runtime.control().reports()), values);
+    }
+
+    @Bean
+    Resource clusterRateLimitsResource(NodeRuntime runtime, Schema schema, ValueSanitizer values) {
+        return ListedResource.rateLimits(
+                new RateLimitReports(schema, runtime.control().reports()), values);
+    }
+
+    @Bean
+    Resource clusterAttentionResource(AttentionReports reports, ValueSanitizer values) {
+        return ListedResource.attention(reports, values);
+    }
+
+    @Bean
+    AuditResource clusterAuditResource(AuditTrail trail, ResourceLoader classes, ValueSanitizer values) {
+        boolean secured =
+                ClassUtils.isPresent("org.springframework.security.web.SecurityFilterChain", classes.getClassLoader());
+        return new AuditResource(secured, trail, values);
+    }
+
+    @Bean
+    @ConditionalOnBean(Workflows.class)
+    WorkflowsResource clusterWorkflowsResource(
+            ObjectProvider<Workflows> workflows, ValueSanitizer values, JobEngine.Dependencies tools) {
+        return new WorkflowsResource(workflows.stream().findFirst().orElseThrow(), values, tools.codec());
+    }
+
+    @Bean
+    @ConditionalOnBean(Workflows.class)
+    WorkflowVersionsResource clusterWorkflowVersionsResource(NodeRuntime runtime, Schema schema) {
+        DataSource control = runtime.control().reports();
+        return new WorkflowVersionsResource(new WorkflowReports(schema, control), new WorkflowKeeping(schema, control));
     }
 }
