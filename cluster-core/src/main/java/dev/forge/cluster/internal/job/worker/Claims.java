@@ -177,7 +177,7 @@ final class Claims {
     void cancelOrLose(RunningJob running, String reason) {
         if (has(running) && isCancelled(running)) {
             if (end(running)) {
-                log.info("Job {} ({}): cancelled; handler interrupted, result discarded", running.name(), running.id());
+                log.info("Job {} ({}): cancelled; result discarded", running.name(), running.id());
             }
         } else {
             lose(running, reason);

@@ -77,7 +77,7 @@ final class TransactionalAttempt {
         }
     }
 
-    /** This node no longer holds the job; the transaction is rolled back. */
+    /** This node no longer holds the job. The transaction is rolled back, unless it has ended the job itself. */
     static final class ClaimLost extends RuntimeException {
         private static final long serialVersionUID = 1L;
 
@@ -158,6 +158,7 @@ final class TransactionalAttempt {
         }
         begun(running);
         boolean readCommitted;
+        boolean finished;
         Finish finish;
         try {
             finish = deletable(running, results.ofReturn(running, handler.call()));
@@ -167,7 +168,8 @@ final class TransactionalAttempt {
             status.flush();
             requireSameDatabase();
             readCommitted = isReadCommitted(running);
-            if (!finishInTransaction(running, finish)) {
+            finished = finishInTransaction(running, finish);
+            if (!finished && !hasEndedItself(running)) {
                 throw new ClaimLost();
             }
         } catch (Throwable e) {
@@ -188,6 +190,9 @@ final class TransactionalAttempt {
         }
         if (!readCommitted) {
             freeSuccessorOf(running);
+        }
+        if (!finished) {
+            throw new ClaimLost();
         }
         return null;
     }
@@ -321,6 +326,14 @@ final class TransactionalAttempt {
             }
             throw e;
         }
+    }
+
+    /**
+     * Returns whether the current transaction itself has ended the job, as that of a handler does that cancels its own. Other connections
+     * still see the claim then; nobody else can change the row until the commit.
+     */
+    private boolean hasEndedItself(RunningJob running) {
+        return stores.held().missing(running.node(), List.of(running.key())).isEmpty();
     }
 
     /** Returns a job whose transaction could not begin. The database or the pool is the cause, so the delay grows each time. */
