@@ -170,7 +170,8 @@ public interface Jobs {
     List<JobLogLine> logs(UUID id);
 
     /**
-     * Cancels a job in any unfinished status. A running handler is interrupted, and its result is discarded.
+     * Cancels a job in any unfinished status. A running handler is interrupted, and its result is discarded. A transactional handler
+     * that cancels its own job commits its writes together with the cancellation.
      *
      * @return whether the job was cancelled by this call; false if it is unknown or has ended
      * @throws JobRejectedException if the job carries a run of a workflow; use {@code Workflows.cancel}

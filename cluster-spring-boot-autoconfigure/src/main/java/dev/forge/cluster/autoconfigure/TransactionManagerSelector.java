@@ -3,7 +3,7 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.internal.database.EndedTransactions;
+import dev.forge.cluster.internal.database.BegunTransactions;
 import jakarta.persistence.EntityManagerFactory;
 import java.util.List;
 import javax.sql.DataSource;
@@ -68,8 +68,8 @@ final class TransactionManagerSelector {
 
     private void listen(PlatformTransactionManager manager) {
         if (manager instanceof ConfigurableTransactionManager own
-                && own.getTransactionExecutionListeners().stream().noneMatch(EndedTransactions.class::isInstance)) {
-            own.addListener(new EndedTransactions(application));
+                && own.getTransactionExecutionListeners().stream().noneMatch(BegunTransactions.class::isInstance)) {
+            own.addListener(new BegunTransactions(application));
         }
     }
 

@@ -35,6 +35,7 @@ import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.job.UnknownJobException;
+import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.lock.ClusterLocks;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -43,12 +44,16 @@ import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
 import jakarta.persistence.Entity;
+import jakarta.persistence.EntityManager;
 import jakarta.persistence.EntityManagerFactory;
 import jakarta.persistence.Id;
+import jakarta.persistence.PostPersist;
+import jakarta.persistence.Transient;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
@@ -58,6 +63,8 @@ import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.springframework.beans.factory.annotation.Qualifier;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
@@ -68,15 +75,20 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Primary;
 import org.springframework.core.env.Environment;
+import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.orm.jpa.JpaTransactionManager;
 import org.springframework.orm.jpa.LocalContainerEntityManagerFactoryBean;
+import org.springframework.orm.jpa.SharedEntityManagerCreator;
 import org.springframework.orm.jpa.persistenceunit.PersistenceManagedTypes;
 import org.springframework.orm.jpa.vendor.HibernateJpaVendorAdapter;
 import org.springframework.transaction.IllegalTransactionStateException;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.event.TransactionPhase;
+import org.springframework.transaction.event.TransactionalEventListener;
+import org.springframework.transaction.event.TransactionalEventListenerFactory;
 import org.springframework.transaction.support.AbstractPlatformTransactionManager;
 import org.springframework.transaction.support.DefaultTransactionStatus;
 import org.springframework.transaction.support.TransactionSynchronization;
@@ -94,12 +106,23 @@ class CallerTransactionTests {
         database.jdbc()
                 .sql("CREATE TABLE IF NOT EXISTS thing (id uuid PRIMARY KEY)")
                 .update();
+        database.jdbc()
+                .sql("CREATE TABLE IF NOT EXISTS part (id uuid REFERENCES thing DEFERRABLE INITIALLY DEFERRED)")
+                .update();
     }
 
     @Entity(name = "thing")
     static class Thing {
         @Id
         private UUID id = UUID.randomUUID();
+
+        @Transient
+        private Runnable onPersist = () -> {};
+
+        @PostPersist
+        void persisted() {
+            onPersist.run();
+        }
     }
 
     @JobName("order")
@@ -165,6 +188,44 @@ class CallerTransactionTests {
         @Bean
         Work work() {
             return new Work();
+        }
+
+        @Bean
+        static TransactionalEventListenerFactory listeners() {
+            return new TransactionalEventListenerFactory();
+        }
+
+        @Bean
+        Listeners eventListeners() {
+            return new Listeners();
+        }
+    }
+
+    /** An event that one of the listeners answers with an action. */
+    private record Happened(TransactionPhase phase, Runnable action) {
+
+        void in(TransactionPhase told) {
+            if (phase == told) {
+                action.run();
+            }
+        }
+    }
+
+    static class Listeners {
+
+        @TransactionalEventListener(phase = TransactionPhase.AFTER_COMMIT)
+        void afterCommit(Happened event) {
+            event.in(TransactionPhase.AFTER_COMMIT);
+        }
+
+        @TransactionalEventListener(phase = TransactionPhase.AFTER_ROLLBACK)
+        void afterRollback(Happened event) {
+            event.in(TransactionPhase.AFTER_ROLLBACK);
+        }
+
+        @TransactionalEventListener(phase = TransactionPhase.AFTER_COMPLETION)
+        void afterCompletion(Happened event) {
+            event.in(TransactionPhase.AFTER_COMPLETION);
         }
     }
 
@@ -248,12 +309,18 @@ class CallerTransactionTests {
     /** The application of a test. */
     private record App(ApplicationContext context, JdbcTemplate jdbc) {
 
+        /** A manager of the cluster's data source that is no bean. */
+        private static final String UNKNOWN = "unknown";
+
         <T> T bean(Class<T> type) {
             return context.getBean(type);
         }
 
         private void in(String manager, int propagation, boolean readOnly, boolean commit, Runnable action) {
-            var template = new TransactionTemplate(context.getBean(manager, PlatformTransactionManager.class));
+            var template = new TransactionTemplate(
+                    manager.equals(UNKNOWN)
+                            ? new JdbcTransactionManager(context.getBean("source", DataSource.class))
+                            : context.getBean(manager, PlatformTransactionManager.class));
             template.setPropagationBehavior(propagation);
             template.setReadOnly(readOnly);
             template.executeWithoutResult(status -> {
@@ -652,6 +719,224 @@ class CallerTransactionTests {
         };
     }
 
+    /** When a callback is called. */
+    private enum Phase {
+        BEFORE_COMMIT,
+        BEFORE_COMPLETION,
+        AFTER_COMMIT,
+        AFTER_COMPLETION,
+        EVENT_AFTER_COMMIT,
+        EVENT_AFTER_ROLLBACK,
+        EVENT_AFTER_COMPLETION;
+
+        boolean isOpen() {
+            return this == BEFORE_COMMIT || this == BEFORE_COMPLETION;
+        }
+
+        void register(App app, Runnable action) {
+            switch (this) {
+                case EVENT_AFTER_COMMIT ->
+                    app.context.publishEvent(new Happened(TransactionPhase.AFTER_COMMIT, action));
+                case EVENT_AFTER_ROLLBACK ->
+                    app.context.publishEvent(new Happened(TransactionPhase.AFTER_ROLLBACK, action));
+                case EVENT_AFTER_COMPLETION ->
+                    app.context.publishEvent(new Happened(TransactionPhase.AFTER_COMPLETION, action));
+                default -> TransactionSynchronizationManager.registerSynchronization(new Callback(this, action));
+            }
+        }
+    }
+
+    private record Callback(Phase phase, Runnable action) implements TransactionSynchronization {
+
+        @Override
+        public void beforeCommit(boolean readOnly) {
+            in(Phase.BEFORE_COMMIT);
+        }
+
+        @Override
+        public void beforeCompletion() {
+            in(Phase.BEFORE_COMPLETION);
+        }
+
+        @Override
+        public void afterCommit() {
+            in(Phase.AFTER_COMMIT);
+        }
+
+        @Override
+        public void afterCompletion(int status) {
+            in(Phase.AFTER_COMPLETION);
+        }
+
+        private void in(Phase told) {
+            if (phase == told) {
+                action.run();
+            }
+        }
+    }
+
+    /** In what a callback makes its call. */
+    private enum Inside {
+        NOTHING(-1),
+        REQUIRED(TransactionDefinition.PROPAGATION_REQUIRED),
+        SUPPORTS(TransactionDefinition.PROPAGATION_SUPPORTS),
+        MANDATORY(TransactionDefinition.PROPAGATION_MANDATORY),
+        NOT_SUPPORTED(TransactionDefinition.PROPAGATION_NOT_SUPPORTED),
+        NEW(TransactionDefinition.PROPAGATION_REQUIRES_NEW),
+        NEW_ROLLED_BACK(TransactionDefinition.PROPAGATION_REQUIRES_NEW);
+
+        private final int propagation;
+
+        Inside(int propagation) {
+            this.propagation = propagation;
+        }
+
+        void run(App app, String manager, Runnable action) {
+            if (this == NOTHING) {
+                action.run();
+            } else {
+                app.in(manager, propagation, false, this != NEW_ROLLED_BACK, action);
+            }
+        }
+
+        boolean joins() {
+            return this == NOTHING || this == REQUIRED || this == SUPPORTS || this == MANDATORY;
+        }
+    }
+
+    private enum Registered {
+        WITHOUT_ANOTHER_CALL,
+        BEFORE_THE_FIRST_CALL,
+        AFTER_THE_FIRST_CALL
+    }
+
+    @ParameterizedTest
+    @CsvSource({"own, true", "own, false", "jpa, true", "jpa, false", "unknown, true", "unknown, false"})
+    void call_in_a_callback_is_stored_and_announced_whenever_the_callback_was_registered(
+            String manager, boolean autoCommit) {
+        run(
+                app -> {
+                    for (Phase phase : Phase.values()) {
+                        for (Inside inside : Inside.values()) {
+                            for (Registered registered : Registered.values()) {
+                                callIn(app, manager, phase, inside, registered, true);
+                                callIn(app, manager, phase, inside, registered, false);
+                            }
+                        }
+                    }
+                },
+                "auto-commit=" + autoCommit);
+    }
+
+    private static void callIn(
+            App app, String manager, Phase phase, Inside inside, Registered registered, boolean commits) {
+        Jobs jobs = app.bean(Jobs.class);
+        var id = new Holder();
+        app.in(manager, commits, () -> {
+            if (registered == Registered.AFTER_THE_FIRST_CALL) {
+                jobs.cancel(UUID.randomUUID());
+            }
+            phase.register(
+                    app,
+                    () -> inside.run(
+                            app,
+                            manager,
+                            () -> id.value = jobs.enqueue(new Order(1)).id()));
+            if (registered == Registered.BEFORE_THE_FIRST_CALL) {
+                jobs.cancel(UUID.randomUUID());
+            }
+        });
+        if (id.value == null) {
+            // Spring calls nobody after a commit that is none.
+            assertThat(phase).isIn(commits ? ROLLBACK : COMMIT);
+            return;
+        }
+        String what = "%s, %s, %s, %s".formatted(phase, inside, registered, commits ? "committed" : "rolled back");
+        boolean stays = (phase.isOpen() && inside.joins()) ? commits : inside != Inside.NEW_ROLLED_BACK;
+        if (stays) {
+            awaitOften().alias(what).until(() -> is(jobs, id, JobStatus.COMPLETED));
+        } else {
+            assertThat(jobs.find(id.value)).as(what).isEmpty();
+        }
+    }
+
+    private static final Set<Phase> ROLLBACK = Set.of(Phase.EVENT_AFTER_ROLLBACK);
+    private static final Set<Phase> COMMIT = Set.of(Phase.BEFORE_COMMIT, Phase.AFTER_COMMIT, Phase.EVENT_AFTER_COMMIT);
+
+    @ParameterizedTest
+    @CsvSource({"own, true", "own, false", "jpa, true", "jpa, false", "unknown, true", "unknown, false"})
+    void fenced_work_in_a_callback_is_committed_or_rolled_back_by_itself(String manager, boolean autoCommit) {
+        run(
+                app -> {
+                    Leadership leadership = app.bean(Leadership.class);
+                    leadership.join("reports");
+                    await().until(() -> leadership.isLeader("reports"));
+                    for (Phase phase : List.of(Phase.AFTER_COMMIT, Phase.AFTER_COMPLETION)) {
+                        for (Inside inside : List.of(Inside.NOTHING, Inside.REQUIRED)) {
+                            for (boolean fails : new boolean[] {true, false}) {
+                                UUID thing = UUID.randomUUID();
+                                Runnable work = () -> {
+                                    app.jdbc.update("INSERT INTO thing VALUES (?)", thing);
+                                    if (fails) {
+                                        throw new IllegalStateException("expected");
+                                    }
+                                };
+                                app.in(manager, true, () -> {
+                                    phase.register(app, () -> {
+                                        try {
+                                            inside.run(app, manager, () -> leadership.fenced("reports", work));
+                                        } catch (IllegalStateException e) {
+                                            assertThat(fails).isTrue();
+                                        }
+                                    });
+                                    app.bean(Jobs.class).cancel(UUID.randomUUID());
+                                });
+                                assertThat(app.jdbc.queryForList("SELECT FROM thing WHERE id = ?", thing))
+                                        .as("%s, %s", phase, inside)
+                                        .hasSize(fails ? 0 : 1);
+                            }
+                        }
+                    }
+                },
+                "auto-commit=" + autoCommit);
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = {"AFTER_COMMIT", "AFTER_COMPLETION"})
+    void call_while_an_entity_manager_writes_at_a_commit_in_a_callback_fails_with_that_commit(Phase phase) {
+        run(app -> {
+            EntityManager entities =
+                    SharedEntityManagerCreator.createSharedEntityManager(app.bean(EntityManagerFactory.class));
+            Jobs jobs = app.bean(Jobs.class);
+            for (boolean fails : new boolean[] {true, false}) {
+                var id = new Holder();
+                app.in(
+                        "jpa",
+                        true,
+                        () -> phase.register(app, () -> {
+                            try {
+                                Inside.NEW.run(app, "jpa", () -> {
+                                    if (fails) {
+                                        app.jdbc.update("INSERT INTO part VALUES (gen_random_uuid())");
+                                    }
+                                    var thing = new Thing();
+                                    thing.onPersist = () -> id.value =
+                                            jobs.enqueue(new Order(1)).id();
+                                    entities.persist(thing);
+                                });
+                            } catch (DataAccessException e) {
+                                assertThat(fails).isTrue();
+                            }
+                        }));
+                if (fails) {
+                    assertThat(jobs.find(id.get())).isEmpty();
+                } else {
+                    awaitOften().until(() -> is(jobs, id, JobStatus.COMPLETED));
+                }
+            }
+        });
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"own", "jpa"})
     void read_only_transaction_of_the_clusters_data_source_is_named(String manager) {
@@ -722,16 +1007,21 @@ class CallerTransactionTests {
     @Test
     void transaction_of_the_clusters_data_source_without_synchronization_is_named() {
         run(app -> {
-            String count = "SELECT count(*) FROM forge_jobs";
-            long before = database.jdbc().sql(count).query(Long.class).single();
             var manager = new JdbcTransactionManager(app.context.getBean("source", DataSource.class));
             manager.setTransactionSynchronization(AbstractPlatformTransactionManager.SYNCHRONIZATION_NEVER);
+            long before = stored();
             assertThatExceptionOfType(ForeignTransactionException.class)
                     .isThrownBy(() -> new TransactionTemplate(manager)
                             .executeWithoutResult(status -> app.bean(Jobs.class).enqueue(new Order(1))))
                     .withMessageContaining("SYNCHRONIZATION_NEVER")
                     .withMessageContaining("Nothing was written");
-            assertThat(database.jdbc().sql(count).query(Long.class).single()).isEqualTo(before);
+            new TransactionTemplate(manager).executeWithoutResult(status -> {
+                assertThatExceptionOfType(IllegalTransactionStateException.class)
+                        .isThrownBy(() -> app.bean(ClusterLocks.class).tryWithLock("lock", () -> {}));
+                assertThatExceptionOfType(JobRejectedException.class)
+                        .isThrownBy(() -> app.bean(Jobs.class).cancelAll(JobFilter.all(), BulkOptions.defaults()));
+            });
+            assertThat(stored()).isEqualTo(before);
         });
     }
 

@@ -15,6 +15,7 @@ import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.job.UniquePolicy;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -91,6 +92,26 @@ class JobTransactionTests extends JobFixture {
         go.countDown();
         assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(effects(id)).isEmpty();
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void effects_of_a_transactional_handler_stay_if_its_own_transaction_cancels_the_job(boolean own) {
+        var jobs = new CompletableFuture<Jobs>();
+        work.on(job("job").in(work.transaction()), (payload, context) -> {
+            effect(context);
+            CompletableFuture<Boolean> cancelled = CompletableFuture.supplyAsync(
+                    () -> jobs.join().cancel(context.id()),
+                    own ? Runnable::run : action -> new Thread(action, "cancels").start());
+            assertThat(cancelled.join()).isTrue();
+            return null;
+        });
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        jobs.complete(member.jobs());
+        UUID id = member.jobs().enqueueNamed("job", null).id();
+        assertThat(member.ended(id).status()).isEqualTo(JobStatus.CANCELLED);
+        member.stop();
+        assertThat(effects(id)).hasSize(own ? 1 : 0);
     }
 
     @Test

@@ -28,6 +28,7 @@ import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicBoolean;
 import javax.sql.DataSource;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -36,6 +37,8 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.jdbc.datasource.DelegatingDataSource;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
+import org.springframework.transaction.support.TransactionSynchronization;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
 import org.springframework.transaction.support.TransactionTemplate;
 
 @ClusterPostgres
@@ -219,21 +222,32 @@ class StateTests {
         Member one = cluster.start("one", s -> s);
         try (Connection only = database.dataSource().getConnection()) {
             var pool = new SingleConnectionDataSource(only, true);
-            var lent = new DelegatingDataSource(pool) {
+            var lent = new AtomicBoolean();
+            var application = new DelegatingDataSource(pool) {
                 @Override
-                public Connection getConnection() {
-                    throw new AssertionError("a second connection of a pool that has one");
+                public Connection getConnection() throws SQLException {
+                    assertThat(lent.getAndSet(true))
+                            .as("a pool that has one connection lends it twice")
+                            .isFalse();
+                    return super.getConnection();
                 }
             };
-            ClusterStateStore states = states(one, lent);
+            ClusterStateStore states = states(one, application);
             states(one).putOnce("taken", "value", HOUR);
-            new TransactionTemplate(new JdbcTransactionManager(pool)).executeWithoutResult(transaction -> {
+            new TransactionTemplate(new JdbcTransactionManager(application)).executeWithoutResult(transaction -> {
                 assertThat(states.takeOnce("taken", String.class)).contains("value");
                 assertThat(states.putOnce("put", "value", HOUR)).isTrue();
                 assertThat(rows()).as("rows before the end of the transaction").isEqualTo(1);
+                TransactionSynchronizationManager.registerSynchronization(new TransactionSynchronization() {
+                    @Override
+                    public void afterCompletion(int status) {
+                        states.putOnce("after", "value", HOUR);
+                    }
+                });
                 transaction.setRollbackOnly();
             });
         }
+        assertThat(states(one).takeOnce("after", String.class)).contains("value");
         assertThat(states(one).takeOnce("taken", String.class)).isEmpty();
         assertThat(states(one).takeOnce("put", String.class)).contains("value");
     }

@@ -10,11 +10,7 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Savepoint;
-import java.util.ArrayList;
-import java.util.IdentityHashMap;
-import java.util.List;
 import java.util.Objects;
-import java.util.Set;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
@@ -23,7 +19,6 @@ import org.springframework.jdbc.core.ConnectionCallback;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.datasource.ConnectionHolder;
 import org.springframework.transaction.support.TransactionOperations;
-import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /**
@@ -38,67 +33,78 @@ public final class CallerTransaction {
 
     private static final CallSites CALL_SITES = new CallSites();
 
-    private static final String AFTER_COMMIT = "invokeAfterCommit";
-
-    /** Methods of Spring: those that begin a transaction, and the one that tells of its commit. */
-    private static final Set<String> BEGIN_OR_AFTER_COMMIT = Set.of("invokeWithinTransaction", "execute", AFTER_COMMIT);
-
-    private static final Set<String> END = Set.of("processCommit", "processRollback");
-
     private final OwnTransactions transactions;
     private final TransactionOperations separate;
     private final JdbcTemplate jdbc;
-    private final Key key;
+    private final DataSource source;
     private final ForeignTransactions foreign;
 
-    /** Binds {@link Joined} to the thread, for all objects of this class on the same data source. */
-    private record Key(DataSource source) {}
+    /** The state of what Spring has bound to the thread. */
+    private enum State {
+        NONE,
+
+        /** Statements can join it. */
+        OPEN,
+
+        /** Statements would not be committed: Spring calls those that want to know of its end. */
+        ENDED,
+
+        /** It is open, and its manager never tells of its end, so that nothing can be done after its commit. */
+        SILENT
+    }
 
     /** @param source the data source of the application, or one that no caller has transactions of */
     public CallerTransaction(DataSource source) {
         this.transactions = new OwnTransactions(source);
         this.separate = OwnTransactions.separate(source);
         this.jdbc = new JdbcTemplate(source);
-        this.key = new Key(source);
+        this.source = source;
         this.foreign = source instanceof ApplicationDataSource application
                 ? application.foreignTransactions()
                 : ForeignTransactions.WARN;
     }
 
-    /** Returns whether statements join a transaction of the caller. */
-    public boolean isActive() {
-        return transactions.isActive() && !isCompleted();
+    private State state() {
+        if (!transactions.isActive()) {
+            return State.NONE;
+        }
+        BoundTransaction known = known();
+        if (known != null && known.hasEnded()) {
+            return State.ENDED;
+        }
+        if (!TransactionSynchronizationManager.isSynchronizationActive()) {
+            // Before it tells of the completion, Spring ends the synchronization.
+            return SpringStack.nearest() == SpringStack.AFTER_COMPLETION ? State.ENDED : State.SILENT;
+        }
+        // A transaction is unknown if its manager is no bean, and nothing has joined it.
+        boolean ended =
+                transactions.isAutoCommit() || (known == null && SpringStack.nearest() == SpringStack.AFTER_COMMIT);
+        return ended ? State.ENDED : State.OPEN;
     }
 
-    /** Returns whether the bound transaction has ended, and Spring calls those that wanted to know. */
-    private boolean isCompleted() {
-        // Before it tells of the completion, Spring ends the synchronization.
-        if (!TransactionSynchronizationManager.isSynchronizationActive() || transactions.isAutoCommit()) {
-            return true;
-        }
-        Joined joined = joined();
-        return joined == null ? EndedTransactions.contains(transactions.bound()) : joined.committed;
+    private @Nullable BoundTransaction known() {
+        return BoundTransaction.of(Objects.requireNonNull(transactions.bound()));
+    }
+
+    /** Returns whether statements join a transaction of the caller. */
+    public boolean isActive() {
+        return state() == State.OPEN;
+    }
+
+    /** Returns whether a transaction is open, even if statements cannot join it. */
+    public boolean isOpen() {
+        State state = state();
+        return state == State.OPEN || state == State.SILENT;
     }
 
     /** Returns whether a transaction is bound that has ended: statements would not be committed. */
     public boolean hasEnded() {
-        return transactions.isActive() && isCompleted() && !isSilent();
+        return state() == State.ENDED;
     }
 
-    /**
-     * Returns whether a transaction is open whose manager never tells of its end (SYNCHRONIZATION_NEVER), so that nothing can be done
-     * after its commit. Spring looks the same while it tells of the completion of another one; only the stack shows it.
-     */
-    private boolean isSilent() {
-        return transactions.isActive() && !TransactionSynchronizationManager.isSynchronizationActive() && !isEnding();
-    }
-
-    /** Returns whether Spring ends a transaction, and calls this thread's code meanwhile. */
-    private static boolean isEnding() {
-        return StackWalker.getInstance()
-                .walk(frames -> frames.anyMatch(
-                        frame -> frame.getClassName().startsWith("org.springframework.transaction.support.")
-                                && END.contains(frame.getMethodName())));
+    /** Returns whether Spring keeps a connection for this thread, or would keep one until a method returns. */
+    public boolean keepsConnection() {
+        return TransactionSynchronizationManager.isSynchronizationActive() || transactions.isActive();
     }
 
     // Statements --------------------------------------------------------------------------------------------
@@ -110,7 +116,7 @@ public final class CallerTransaction {
             return statement.get();
         }
         // Otherwise Spring has bound a connection whose statements nobody commits, or would bind one for longer.
-        return isThreadFree() ? statement.get() : separately(statement);
+        return keepsConnection() ? separately(statement) : statement.get();
     }
 
     /**
@@ -123,9 +129,10 @@ public final class CallerTransaction {
                 : separately(statements);
     }
 
-    private static <T> T joinAll(Connection connection, Joined joined, Supplier<T> statements) throws SQLException {
+    private static <T> T joinAll(Connection connection, BoundTransaction joined, Supplier<T> statements)
+            throws SQLException {
         Savepoint before = connection.setSavepoint();
-        int actions = joined.actions.size();
+        int actions = joined.actions();
         try {
             T result = statements.get();
             connection.releaseSavepoint(before);
@@ -149,10 +156,6 @@ public final class CallerTransaction {
         });
     }
 
-    private boolean isThreadFree() {
-        return !TransactionSynchronizationManager.isSynchronizationActive() && !transactions.isActive();
-    }
-
     private <T> T separately(Supplier<T> statements) {
         return notNull(separate.execute(status -> statements.get()));
     }
@@ -164,7 +167,7 @@ public final class CallerTransaction {
     /** Runs an action after the commit of the caller's transaction, and not at all after a rollback; now if there is none. */
     public void afterCommit(Runnable action) {
         if (isActive()) {
-            join().actions.add(action);
+            join().add(action);
         } else {
             action.run();
         }
@@ -180,10 +183,10 @@ public final class CallerTransaction {
      * @param call the method of the API, for the message
      */
     public void requireWritable(String call) {
-        if (isSilent()) {
+        if (state() == State.SILENT) {
             throw new ForeignTransactionException(
-                    ("%s: the call cannot join the open transaction, because its transaction manager has"
-                                    + " transactionSynchronization=SYNCHRONIZATION_NEVER. Use a transaction manager with the default,"
+                    ("%s: the call cannot join the open transaction, because its transaction manager tells"
+                                    + " nobody of its end (transactionSynchronization=SYNCHRONIZATION_NEVER). Use a transaction manager with the default,"
                                     + " SYNCHRONIZATION_ALWAYS, or call this without a transaction. Nothing was written.")
                             .formatted(call));
         }
@@ -226,23 +229,13 @@ public final class CallerTransaction {
 
     private static boolean isForeignActive() {
         if (TransactionSynchronizationManager.isSynchronizationActive()) {
-            return TransactionSynchronizationManager.isActualTransactionActive() && !isCalledAfterCommit();
+            return TransactionSynchronizationManager.isActualTransactionActive()
+                    && SpringStack.nearest() != SpringStack.AFTER_COMMIT;
         }
         // Spring tells of the completion of that transaction, or its manager never tells of anything.
         return TransactionSynchronizationManager.getResourceMap().values().stream()
                         .anyMatch(ConnectionHolder.class::isInstance)
-                && !isEnding();
-    }
-
-    /** Returns whether Spring tells of the commit of the transaction that still counts as active. Only the stack shows it. */
-    private static boolean isCalledAfterCommit() {
-        return StackWalker.getInstance()
-                .walk(frames -> frames.filter(
-                                frame -> frame.getClassName().startsWith("org.springframework.transaction.")
-                                        && BEGIN_OR_AFTER_COMMIT.contains(frame.getMethodName()))
-                        .findFirst()
-                        .filter(frame -> frame.getMethodName().equals(AFTER_COMMIT))
-                        .isPresent());
+                && !SpringStack.isInCallback();
     }
 
     private static String name() {
@@ -250,88 +243,15 @@ public final class CallerTransaction {
         return name == null ? "" : "'" + name + "' ";
     }
 
-    // The end of the caller's transaction -------------------------------------------------------------------
-
-    /** Returns what the bound transaction has joined; null for another one, which a callback of that one has begun. */
-    private @Nullable Joined joined() {
-        return TransactionSynchronizationManager.getResource(key) instanceof Joined joined
-                        && joined.bound == transactions.bound()
-                ? joined
-                : null;
-    }
-
-    /** Notes that the active transaction has work of this object. */
-    private Joined join() {
-        Joined joined = joined();
+    /** Notes that the active transaction has work of the cluster, so that its end is known. */
+    public BoundTransaction join() {
+        BoundTransaction joined = known();
         if (joined == null) {
-            joined = new Joined(Objects.requireNonNull(transactions.bound()));
-            TransactionSynchronizationManager.unbindResourceIfPossible(key);
-            TransactionSynchronizationManager.bindResource(key, joined);
-            TransactionSynchronizationManager.registerSynchronization(joined);
+            // In a callback, a manager that is no bean may have joined the transaction that has ended.
+            joined = BoundTransaction.follow(
+                    source, Objects.requireNonNull(transactions.bound()), SpringStack.isInCallback());
         }
+        joined.join();
         return joined;
-    }
-
-    /** The caller's transaction, from the first call in it to its end. */
-    private final class Joined implements TransactionSynchronization {
-
-        private final List<Runnable> actions = new ArrayList<>();
-
-        /** How many actions there were at each savepoint. */
-        private final IdentityHashMap<Object, Integer> savepoints = new IdentityHashMap<>(0);
-
-        private final Object bound;
-        private boolean committed;
-
-        Joined(Object bound) {
-            this.bound = bound;
-        }
-
-        @Override
-        public void suspend() {
-            unbind();
-        }
-
-        private void unbind() {
-            if (TransactionSynchronizationManager.getResource(key) == this) {
-                TransactionSynchronizationManager.unbindResource(key);
-            }
-        }
-
-        @Override
-        public void resume() {
-            TransactionSynchronizationManager.bindResource(key, this);
-        }
-
-        @Override
-        public void savepoint(Object savepoint) {
-            savepoints.put(savepoint, actions.size());
-        }
-
-        @Override
-        public void savepointRollback(Object savepoint) {
-            // A savepoint that is unknown is older than the first call.
-            keep(savepoints.getOrDefault(savepoint, 0));
-        }
-
-        void keep(int first) {
-            actions.subList(first, actions.size()).clear();
-        }
-
-        @Override
-        public void afterCommit() {
-            committed = true;
-            actions.forEach(Runnable::run);
-        }
-
-        @Override
-        public void afterCompletion(int status) {
-            unbind();
-            if (status == STATUS_COMMITTED && !committed) {
-                // The first call was made after the commit, by another object that Spring had called then.
-                transactions.commitBound();
-                afterCommit();
-            }
-        }
     }
 }

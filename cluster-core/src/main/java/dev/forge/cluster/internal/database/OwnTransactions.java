@@ -39,6 +39,7 @@ public final class OwnTransactions extends JdbcTransactionManager {
     public OwnTransactions(DataSource source) {
         super(source);
         this.readCommitted = ControlConnections.areReadCommitted(source);
+        addListener(new BegunTransactions(source));
     }
 
     /**
@@ -90,18 +91,6 @@ public final class OwnTransactions extends JdbcTransactionManager {
         } catch (SQLException e) {
             // The next statement fails.
             return false;
-        }
-    }
-
-    /** Commits what was written on the bound connection after its transaction had been committed. */
-    void commitBound() {
-        try {
-            if (bound() instanceof ConnectionHolder holder
-                    && !holder.getConnection().getAutoCommit()) {
-                holder.getConnection().commit();
-            }
-        } catch (SQLException e) {
-            throw translateException("commit after a commit", e);
         }
     }
 

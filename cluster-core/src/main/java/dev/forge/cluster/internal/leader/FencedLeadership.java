@@ -130,6 +130,7 @@ public final class FencedLeadership implements Leadership {
                         "The transaction manager does not belong to the cluster's DataSource: the work would not be fenced");
             }
             leaders.caller().requireWritable("fenced");
+            leaders.caller().join();
             if (status.isNewTransaction()) {
                 leaders.boundIdleness(candidate.lease());
             }

@@ -177,7 +177,7 @@ public final class DefaultClusterLocks implements ClusterLocks {
 
     /** A lock around a part of a transaction would be free before the commit makes the action's writes visible. */
     private void requireNoTransaction(String call) {
-        if (caller.isActive()) {
+        if (caller.isOpen()) {
             throw new IllegalTransactionStateException(
                     "%s in a transaction would release the lock before the commit. Begin the transaction inside the action, or hold the lock with ClusterLocks.lock until the transaction has ended."
                             .formatted(call));

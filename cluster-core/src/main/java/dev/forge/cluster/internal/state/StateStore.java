@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.state;
 
+import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
 import java.time.Duration;
@@ -10,7 +11,6 @@ import java.util.Optional;
 import java.util.function.Function;
 import javax.sql.DataSource;
 import org.springframework.jdbc.core.simple.JdbcClient;
-import org.springframework.transaction.support.TransactionSynchronizationManager;
 import org.springframework.transaction.support.TransactionTemplate;
 
 /** One-time values in {@code forge_state}. A value exists until it expires; taking it deletes its row, so that one caller gets it. */
@@ -20,17 +20,19 @@ public final class StateStore {
     public static final String LOGIN = "@oauth2/";
 
     private final Schema schema;
+    private final CallerTransaction caller;
     private final SeparateTransactions application;
     private final SeparateTransactions control;
 
     /**
-     * @param application serves callers without a transaction: requests are still served while the node leaves and its control
+     * @param application serves callers that keep no connection: requests are still served while the node leaves and its control
      *     connections are closed already
-     * @param control serves callers in a transaction: if each of them held one connection of the application's pool and waited
-     *     for another, they could wait for each other
+     * @param control serves callers that keep one, in a transaction or in a callback after its end: if each of them held one
+     *     connection of the application's pool and waited for another, they could wait for each other
      */
     public StateStore(Schema schema, DataSource application, DataSource control) {
         this.schema = schema;
+        this.caller = new CallerTransaction(application);
         this.application = SeparateTransactions.on(application);
         this.control = SeparateTransactions.on(control);
     }
@@ -132,7 +134,7 @@ public final class StateStore {
     }
 
     private <T> T separately(Function<JdbcClient, T> work) {
-        return (TransactionSynchronizationManager.isSynchronizationActive() ? control : application).run(work);
+        return (caller.keepsConnection() ? control : application).run(work);
     }
 
     /** Runs each statement in a transaction of its own, independent of the caller's transaction and the pool's defaults. */

@@ -267,7 +267,7 @@ public final class BulkJobs {
     }
 
     private void requireDeliberate(String call, JobFilter filter) {
-        if (caller.isActive()) {
+        if (caller.isOpen()) {
             throw new JobRejectedException(
                     "%s does not join a transaction: each of its batches is one. Call it outside of a transaction."
                             .formatted(call));

@@ -189,7 +189,7 @@ public final class Claims {
     void cancelOrLose(Attempt attempt, String reason) {
         if (has(attempt) && isCancelled(attempt)) {
             if (end(attempt)) {
-                log.info("Job {} ({}): cancelled; handler interrupted, result discarded", attempt.name(), attempt.id());
+                log.info("Job {} ({}): cancelled; result discarded", attempt.name(), attempt.id());
             }
         } else {
             lose(attempt, reason);

@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.row.ClaimKey;
 import dev.forge.cluster.internal.job.row.HandlerTransactionStore;
+import dev.forge.cluster.internal.job.row.HeldJobStore;
 import dev.forge.cluster.internal.job.row.JobFinishStore;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.row.JobStores;
@@ -39,6 +40,7 @@ final class HandlerTransaction {
     private final HandlerTransactionStore store;
     private final JobFinishStore finishes;
     private final JobSuccessorStore successors;
+    private final HeldJobStore held;
     private final HandlerIsolation isolation;
 
     /**
@@ -51,6 +53,7 @@ final class HandlerTransaction {
         this.store = stores.handlerTransactions();
         this.finishes = stores.finishes();
         this.successors = stores.successors();
+        this.held = stores.held();
         this.isolation = isolation;
     }
 
@@ -68,7 +71,7 @@ final class HandlerTransaction {
         /** It could not begin, because of the database or the pool. */
         record NotBegun(TransactionException failure) implements Result {}
 
-        /** It was rolled back: this node no longer holds one of the jobs. */
+        /** This node no longer holds one of the jobs. It was rolled back, unless it has ended its job itself. */
         record ClaimLost() implements Result {}
 
         /** It was rolled back: another transaction has locked the row of a job for too long. */
@@ -100,6 +103,7 @@ final class HandlerTransaction {
         }
         List<Ending> endings;
         boolean readCommitted;
+        boolean cancelled;
         try {
             endings = call.run();
             if (leftToCleanUp.contains(attempts.get(0).name())) {
@@ -111,7 +115,8 @@ final class HandlerTransaction {
             requireSameDatabase();
             readCommitted = isolation.isReadCommitted(handler, store::isolation);
             Result problem = finish(attempts.get(0), endings);
-            if (problem != null) {
+            cancelled = problem instanceof Result.ClaimLost && hasEndedItself(attempts);
+            if (problem != null && !cancelled) {
                 return rolledBack(transaction, status, problem);
             }
         } catch (Throwable e) {
@@ -119,7 +124,18 @@ final class HandlerTransaction {
             attempts.forEach(Attempt::returned);
             return rolledBack(transaction, status, new Result.Failed(e, true));
         }
-        return commit(attempts, transaction, status, endings, readCommitted);
+        Result result = commit(attempts, transaction, status, endings, readCommitted);
+        return cancelled && result instanceof Result.Committed ? new Result.ClaimLost() : result;
+    }
+
+    /**
+     * Returns whether the current transaction itself has ended its only job, as that of a handler does that cancels its own. Other
+     * connections still see the claim then; nobody else can change the row until the commit.
+     */
+    private boolean hasEndedItself(List<Attempt> attempts) {
+        return attempts.size() == 1
+                && held.missing(attempts.get(0).node(), List.of(attempts.get(0).key()))
+                        .isEmpty();
     }
 
     private void requireSameDatabase() {
