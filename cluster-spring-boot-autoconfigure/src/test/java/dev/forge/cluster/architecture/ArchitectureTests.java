@@ -170,8 +170,8 @@ class ArchitectureTests {
                         .or(resideInAPackage("org.postgresql..")))),
         CALLERS_TRANSACTION_IS_DECIDED_IN_ONE_PLACE(noClasses()
                 // Each transaction, also one of another data source, spoils the history of a run.
-                .that(DescribedPredicate.not(
-                        insideOfNamed("CallerTransaction|BoundTransaction|BegunTransactions|OwnTransactions|WorkflowHistory")))
+                .that(DescribedPredicate.not(insideOfNamed(
+                        "CallerTransaction|BoundTransaction|BegunTransactions|OwnTransactions|WorkflowHistory")))
                 .should()
                 .callMethodWhere(target(owner(type(TransactionSynchronizationManager.class)))
                         .and(target(nameMatching("isActual.*|isCurrent.*|hasResource|getResource"))))),
