@@ -135,7 +135,8 @@ final class BoundTransaction implements TransactionSynchronization, PriorityOrde
 
     private void end(boolean committed) {
         ended = true;
-        if (joined && endsConnections ? endStatements(committed) : committed) {
+        boolean kept = (joined && endsConnections) ? endStatements(committed) : committed;
+        if (kept) {
             actions.forEach(Runnable::run);
         }
     }
