@@ -13,7 +13,7 @@ import dev.forge.cluster.job.ClaimLostException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.leader.Leadership;
-import dev.forge.cluster.leader.LeadershipLostException;
+import dev.forge.cluster.leader.NotLeaderException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
@@ -159,7 +159,7 @@ class CronContextTests extends AbstractCronTests {
                 cron("report", YEARLY),
                 () -> elsewhere("UPDATE forge_leaders SET current_term = current_term + 1"),
                 failure);
-        assertThat(failure.get()).isInstanceOf(LeadershipLostException.class);
+        assertThat(failure.get()).isInstanceOf(NotLeaderException.class);
         assertThat(count("effects")).isZero();
     }
 
@@ -196,7 +196,7 @@ class CronContextTests extends AbstractCronTests {
         leader.set(startLeader(work));
         due("report");
         await().until(() -> failure.get() != null || !runs.isEmpty());
-        assertThat(failure.get()).isInstanceOf(LeadershipLostException.class);
+        assertThat(failure.get()).isInstanceOf(NotLeaderException.class);
         assertThat(count("effects")).isZero();
     }
 
