@@ -10,7 +10,7 @@ import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.workflow.TestWorkflows;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.job.JobBatchOptions;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.WorkflowReplayer.Difference;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.StepFailedException;
@@ -61,7 +61,7 @@ class WorkflowExportReplayTests {
             wf.step("pay", Order.class, () -> new Order("card " + SECRET, 4711));
             try {
                 wf.step("check", () -> {
-                    throw new PermanentJobFailure("refused: " + SECRET);
+                    throw new NonRetryableJobException("refused: " + SECRET);
                 });
             } catch (StepFailedException e) {
                 wf.step("instead", () -> {});

@@ -11,7 +11,7 @@ import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.ClaimLostException;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.NotLeaderException;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -123,7 +123,7 @@ class CronContextTests extends AbstractCronTests {
                 runs.add(new Run(context.name(), context.job().nodeName(), context.slot(), context.term()));
             } catch (RuntimeException e) {
                 failure.set(e);
-                throw new PermanentJobFailure("over", e);
+                throw new NonRetryableJobException("over", e);
             }
         });
         startLeader(work);
@@ -190,7 +190,7 @@ class CronContextTests extends AbstractCronTests {
                         recordRun(context);
                     } catch (RuntimeException e) {
                         failure.set(e);
-                        throw new PermanentJobFailure("over", e);
+                        throw new NonRetryableJobException("over", e);
                     }
                 });
         leader.set(startLeader(work));

@@ -16,7 +16,7 @@ import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
@@ -48,7 +48,7 @@ class JobDependencyTests extends JobFixture {
         work.on("other", context -> order.add(context.id()));
         work.on(TestJobs.job("later").taking(Later.class), (payload, context) -> order.add(context.id()));
         work.on("bad", context -> {
-            throw new PermanentJobFailure("bad");
+            throw new NonRetryableJobException("bad");
         });
     }
 

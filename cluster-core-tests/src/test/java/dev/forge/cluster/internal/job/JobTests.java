@@ -13,8 +13,8 @@ import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.job.Outcome;
-import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimitDecision;
@@ -116,7 +116,7 @@ class JobTests extends JobFixture {
     @Test
     void permanent_failure_is_not_repeated() {
         work.on("permanent", context -> {
-            throw new PermanentJobFailure("no such customer");
+            throw new NonRetryableJobException("no such customer");
         });
         work.on(job("excluded").excluding(IllegalArgumentException.class), (payload, context) -> {
             throw new NumberFormatException("12x");
@@ -341,7 +341,7 @@ class JobTests extends JobFixture {
         JobHandler usual = new TestJobs(database.dataSource())
                 .on(job("job").taking(Order.class), (payload, context) -> {
                     if (((Order) payload).quantity() == 0) {
-                        throw new PermanentJobFailure("none");
+                        throw new NonRetryableJobException("none");
                     }
                     return null;
                 })

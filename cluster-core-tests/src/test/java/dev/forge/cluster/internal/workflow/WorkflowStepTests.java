@@ -6,7 +6,7 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.Step;
@@ -143,7 +143,7 @@ class WorkflowStepTests extends WorkflowFixture {
             try {
                 how = wf.step("charge", String.class, () -> {
                     did("charge");
-                    throw new PermanentJobFailure("no money");
+                    throw new NonRetryableJobException("no money");
                 });
             } catch (StepFailedException e) {
                 assertThat(e.step()).isEqualTo("charge");

@@ -21,7 +21,7 @@ import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobTimeoutException;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -320,7 +320,7 @@ final class HandlerCalls {
             List<?> results;
             try {
                 results = JobHandler.Bulk.results(returned, attempts.size());
-            } catch (PermanentJobFailure e) {
+            } catch (NonRetryableJobException e) {
                 if (isTransactional) {
                     throw e;
                 }
@@ -362,7 +362,7 @@ final class HandlerCalls {
             try {
                 return payload(first);
             } catch (RuntimeException e) {
-                throw new PermanentJobFailure(
+                throw new NonRetryableJobException(
                         "its payload cannot be read as %s: %s"
                                 .formatted(
                                         Objects.requireNonNull(
