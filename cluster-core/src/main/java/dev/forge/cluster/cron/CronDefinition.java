@@ -10,7 +10,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Defines a cron that is created at run time. Immutable; each {@code with} method returns a changed copy. Options that are not set
- * use {@code forge.cluster.cron.*}, or are those of the handler. Backoff, excluded exceptions and aliases are always those of the
+ * use {@code forge.cluster.cron.*}, or are those of the handler. Backoff, {@code noRetryFor} and aliases are always those of the
  * handler: they are code, and the database holds no names of classes.
  *
  * <pre>{@code

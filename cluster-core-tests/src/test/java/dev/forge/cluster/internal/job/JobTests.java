@@ -118,12 +118,12 @@ class JobTests extends JobFixture {
         work.on("permanent", context -> {
             throw new NonRetryableJobException("no such customer");
         });
-        work.on(job("excluded").excluding(IllegalArgumentException.class), (payload, context) -> {
+        work.on(job("no-retry").noRetryFor(IllegalArgumentException.class), (payload, context) -> {
             throw new NumberFormatException("12x");
         });
         work.on(job("decided"), (payload, context) -> Outcome.fail("decided so"));
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        for (String name : List.of("permanent", "excluded", "decided")) {
+        for (String name : List.of("permanent", "no-retry", "decided")) {
             JobInfo job = member.ended(member.jobs().enqueueNamed(name, null).id());
             assertThat(job.status()).as(name).isEqualTo(JobStatus.FAILED);
             assertThat(job.attempts()).isOne();
@@ -355,7 +355,7 @@ class JobTests extends JobFixture {
                         null,
                         usual.priority(),
                         new JobHandler.Limits(
-                                limits.maxAttempts(), limits.backoff(), 0, limits.excluded(), null, Duration.ZERO),
+                                limits.maxAttempts(), limits.backoff(), 0, limits.noRetryFor(), null, Duration.ZERO),
                         usual.target()));
         Member member = cluster.start("one", work, UnaryOperator.identity());
         UUID failed = member.jobs().enqueue(new Order("a", 0)).id();

@@ -78,14 +78,14 @@ public record JobHandler(
      * The limits of an attempt and of the job.
      *
      * @param jitter the random share of the backoff
-     * @param excluded exceptions that fail the job without a further attempt
+     * @param noRetryFor exceptions that fail the job without a further attempt
      * @param retention how long the finished job is kept; null: as the cluster is configured
      */
     public record Limits(
             int maxAttempts,
             BackoffStrategy backoff,
             double jitter,
-            Set<Class<? extends Throwable>> excluded,
+            Set<Class<? extends Throwable>> noRetryFor,
             @Nullable Duration timeout,
             @Nullable Duration retention) {
 
@@ -103,7 +103,7 @@ public record JobHandler(
                     maxAttempts,
                     backoff,
                     jitter,
-                    excluded,
+                    noRetryFor,
                     ownTimeout != null ? ownTimeout : timeout,
                     ownRetention != null ? ownRetention : retention);
         }
@@ -116,7 +116,7 @@ public record JobHandler(
         private static final Pattern MILLIS = Pattern.compile("[0-9]{1,15}");
 
         public boolean isPermanent(Throwable failure) {
-            return excluded.stream().anyMatch(type -> type.isInstance(failure));
+            return noRetryFor.stream().anyMatch(type -> type.isInstance(failure));
         }
     }
 
