@@ -36,7 +36,7 @@ public final class JobOptions {
     private final @Nullable Integer maxAttempts;
     private final @Nullable String group;
     private final @Nullable UUID batch;
-    private final After after;
+    private final StartAfter startAfter;
     private final Map<String, String> metadata;
     private final List<String> tags;
 
@@ -49,7 +49,7 @@ public final class JobOptions {
         this.maxAttempts = draft.maxAttempts;
         this.group = draft.group;
         this.batch = draft.batch;
-        this.after = draft.after;
+        this.startAfter = draft.startAfter;
         this.metadata = draft.metadata;
         this.tags = draft.tags;
     }
@@ -76,7 +76,7 @@ public final class JobOptions {
         private @Nullable Integer maxAttempts;
         private @Nullable String group;
         private @Nullable UUID batch;
-        private After after = After.NOTHING;
+        private StartAfter startAfter = StartAfter.NOTHING;
         private Map<String, String> metadata = Map.of();
         private List<String> tags = List.of();
     }
@@ -91,7 +91,7 @@ public final class JobOptions {
         draft.maxAttempts = maxAttempts;
         draft.group = group;
         draft.batch = batch;
-        draft.after = after;
+        draft.startAfter = startAfter;
         draft.metadata = metadata;
         draft.tags = tags;
         change.accept(draft);
@@ -221,40 +221,43 @@ public final class JobOptions {
     }
 
     /**
-     * Lets the job wait until all of these jobs have completed. If one of them fails, is cancelled or abandoned, the job is
-     * cancelled. A job that no longer exists has completed. Such a job has no unique key.
+     * Starts the job when all of these jobs have completed. If one of them fails, is cancelled or abandoned, the job is cancelled.
+     * A job that no longer exists counts as completed. Replaces earlier jobs. A job that waits for others has no unique key.
      *
      * @param jobs between 1 and 1,000 jobs
      */
-    public JobOptions withAfter(UUID... jobs) {
-        required("withAfter", "jobs", jobs);
-        return withAfter(Arrays.asList(jobs));
+    public JobOptions withStartAfterSuccessOf(UUID... jobs) {
+        required("withStartAfterSuccessOf", "jobs", jobs);
+        return withStartAfterSuccessOf(Arrays.asList(jobs));
     }
 
-    /** Lets the job wait until all of these jobs have completed; see {@link #withAfter(UUID...)}. */
-    public JobOptions withAfter(Collection<UUID> jobs) {
-        return withAfter(jobs, false);
+    /** Starts the job when all of these jobs have completed; see {@link #withStartAfterSuccessOf(UUID...)}. */
+    public JobOptions withStartAfterSuccessOf(Collection<UUID> jobs) {
+        return withStartAfter("withStartAfterSuccessOf", jobs, false);
     }
 
-    /** Lets the job wait until all of these jobs have ended, whether they completed or not; see {@link #withAfter(UUID...)}. */
-    public JobOptions withAfterEnd(UUID... jobs) {
-        required("withAfterEnd", "jobs", jobs);
-        return withAfterEnd(Arrays.asList(jobs));
+    /**
+     * Starts the job when all of these jobs have ended, whether they completed or not. Apart from that like {@link
+     * #withStartAfterSuccessOf(UUID...)}.
+     */
+    public JobOptions withStartAfterEndOf(UUID... jobs) {
+        required("withStartAfterEndOf", "jobs", jobs);
+        return withStartAfterEndOf(Arrays.asList(jobs));
     }
 
-    /** Lets the job wait until all of these jobs have ended; see {@link #withAfterEnd(UUID...)}. */
-    public JobOptions withAfterEnd(Collection<UUID> jobs) {
-        return withAfter(jobs, true);
+    /** Starts the job when all of these jobs have ended; see {@link #withStartAfterEndOf(UUID...)}. */
+    public JobOptions withStartAfterEndOf(Collection<UUID> jobs) {
+        return withStartAfter("withStartAfterEndOf", jobs, true);
     }
 
-    private JobOptions withAfter(Collection<UUID> jobs, boolean anyway) {
-        required("withAfter", "jobs", jobs);
-        jobs.forEach(job -> required("withAfter", "jobs[]", job));
-        if (jobs.isEmpty() || jobs.size() > After.MOST) {
-            throw new IllegalArgumentException("JobOptions.withAfter: the number of jobs (%d) must be between 1 and %d"
-                    .formatted(jobs.size(), After.MOST));
+    private JobOptions withStartAfter(String method, Collection<UUID> jobs, boolean anyway) {
+        required(method, "jobs", jobs);
+        jobs.forEach(job -> required(method, "jobs[]", job));
+        if (jobs.isEmpty() || jobs.size() > StartAfter.MOST) {
+            throw new IllegalArgumentException("JobOptions.%s: the number of jobs (%d) must be between 1 and %d"
+                    .formatted(method, jobs.size(), StartAfter.MOST));
         }
-        return with(draft -> draft.after = new After(Set.copyOf(jobs), anyway));
+        return with(draft -> draft.startAfter = new StartAfter(Set.copyOf(jobs), anyway));
     }
 
     /**
@@ -263,13 +266,13 @@ public final class JobOptions {
      * @param jobs these jobs; empty: none
      * @param anyway whether the job runs even if one of them does not complete; otherwise it is cancelled
      */
-    public record After(Set<UUID> jobs, boolean anyway) {
+    public record StartAfter(Set<UUID> jobs, boolean anyway) {
 
         private static final int MOST = 1_000;
-        private static final After NOTHING = new After(Set.of(), false);
+        private static final StartAfter NOTHING = new StartAfter(Set.of(), false);
 
         /** Creates a value. */
-        public After {
+        public StartAfter {
             jobs = Set.copyOf(jobs);
         }
     }
@@ -368,9 +371,9 @@ public final class JobOptions {
         return batch;
     }
 
-    /** See {@link #withAfter(UUID...)}. */
-    public After after() {
-        return after;
+    /** Returns the jobs that must end before the job starts. */
+    public StartAfter startAfter() {
+        return startAfter;
     }
 
     /** See {@link #withMetadata}. */

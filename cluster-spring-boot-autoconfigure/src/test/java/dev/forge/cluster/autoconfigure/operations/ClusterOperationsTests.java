@@ -204,7 +204,7 @@ class ClusterOperationsTests {
                                     .withTags("spring")
                                     .withBatch(batch.id()))
                     .id();
-            UUID total = jobs.enqueueNamed("total", null, JobOptions.defaults().withAfter(line))
+            UUID total = jobs.enqueueNamed("total", null, JobOptions.defaults().withStartAfterSuccessOf(line))
                     .id();
             assertThat(jobs(context, OPERATOR, Map.of("name", "line")))
                     .singleElement()
