@@ -265,7 +265,7 @@ public final class WorkflowEngine implements NodeComponent {
         job.ending();
         var wait = new Wait(List.of(), null, null, null, "", null, recorded.wakeSeq(), recorded.compensating());
         try {
-            return runs.suspend(claim, wait, () -> {}) ? RecordedOutcome.PENDING : RecordedOutcome.LOST;
+            return runs.suspend(claim, wait, () -> {}) ? RecordedOutcome.SNOOZED : RecordedOutcome.LOST;
         } catch (DataAccessException | TransactionException e) {
             return snooze("could not be suspended", handler, job, e);
         }

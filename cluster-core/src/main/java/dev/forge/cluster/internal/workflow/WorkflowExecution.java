@@ -391,7 +391,7 @@ final class WorkflowExecution {
             } else {
                 job.ending();
                 return recorder.suspendRun(Waiting.until(next, rows), null)
-                        ? RecordedOutcome.PENDING
+                        ? RecordedOutcome.SNOOZED
                         : RecordedOutcome.LOST;
             }
         } catch (DataAccessException | TransactionException e) {
@@ -421,7 +421,7 @@ final class WorkflowExecution {
                 // The run may have started a job or a child, which any node may claim.
                 engine.announce();
             }
-            return released ? RecordedOutcome.PENDING : RecordedOutcome.LOST;
+            return released ? RecordedOutcome.SNOOZED : RecordedOutcome.LOST;
         } catch (DataAccessException | TransactionException e) {
             if (e instanceof DataAccessException rejection
                     && DatabaseFailure.kind(e) == DatabaseFailure.Kind.REJECTED

@@ -60,7 +60,7 @@ final class EndDecisions {
         Kind kind = switch (outcome) {
             case COMPLETED -> Kind.COMPLETED;
             case FAILED -> Kind.FAILED;
-            case PENDING -> Kind.SNOOZED;
+            case SNOOZED -> Kind.SNOOZED;
             case LOST -> Kind.LOST;
         };
         return new Ending(kind, null, null, ran(attempt), null);
@@ -122,10 +122,10 @@ final class EndDecisions {
         }
         if (stop == Stop.DRAIN && !late) {
             log.info(
-                    "Job {} ({}): interrupted because this node drains; another node will run it",
+                    "Job {} ({}): returned because this node drains; another node will run it",
                     attempt.name(),
                     attempt.id());
-            return Ending.returned(attempt.givenBack(Duration.ZERO, null), null);
+            return Ending.returned(attempt.returned(Duration.ZERO, null), null);
         }
         if (stop == null && failure instanceof RateLimitExceededException limited) {
             return ending(attempt, Kind.SNOOZED, null, null, delayOf(limited), null);

@@ -280,7 +280,7 @@ final class HandlerCalls {
                             + " back. It runs again when that transaction ends. The view pg_locks shows who holds the lock.",
                     first.name(),
                     first.id());
-            return Ending.returned(first.givenBack(Duration.ZERO, null), null);
+            return Ending.returned(first.returned(Duration.ZERO, null), null);
         }
 
         /** A single job whose transaction the database rolled back because of another one does not pay for that, up to a limit. */
@@ -305,7 +305,7 @@ final class HandlerCalls {
          */
         private List<Ending> suspects(Throwable failure) {
             String reason = ErrorText.storable(new IllegalStateException("the transaction may be committed", failure));
-            return each(attempt -> Ending.returned(attempt.givenBackAsSuspect(UNCONFIRMED_PAUSE, reason, false), null));
+            return each(attempt -> Ending.returned(attempt.returnedAsSuspect(UNCONFIRMED_PAUSE, reason, false), null));
         }
 
         /** Returns how the attempts end with what their handler has returned. */
@@ -424,7 +424,7 @@ final class HandlerCalls {
             timeout.setStackTrace(thread.getStackTrace());
         }
         return attempt.isTogether()
-                ? Ending.returned(attempt.givenBackAsSuspect(Duration.ZERO, ErrorText.storable(timeout), true), null)
+                ? Ending.returned(attempt.returnedAsSuspect(Duration.ZERO, ErrorText.storable(timeout), true), null)
                 : decisions.ofFailure(attempt, timeout);
     }
 }
