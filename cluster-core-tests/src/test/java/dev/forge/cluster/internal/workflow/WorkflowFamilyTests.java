@@ -12,6 +12,7 @@ import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.Step;
+import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
@@ -407,7 +408,7 @@ class WorkflowFamilyTests {
         assertThat(one.workflows().list(null, null, 10))
                 .extracting(WorkflowInfo::status)
                 .containsOnly(WorkflowStatus.COMPENSATED);
-        assertThat(info.steps()).extracting(WorkflowInfo.Step::status).containsOnly("compensated");
+        assertThat(info.steps()).extracting(WorkflowInfo.Step::status).containsOnly(StepStatus.COMPENSATED);
     }
 
     @Test

@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waiting;
 import dev.forge.cluster.internal.workflow.store.StepRow;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun;
 import dev.forge.cluster.workflow.Step;
+import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.time.Instant;
@@ -122,7 +123,7 @@ final class WorkflowCompensation {
     }
 
     private static boolean hasFailedCompensation(WorkflowInfo child) {
-        return child.steps().stream().anyMatch(step -> step.status().equals("compensation_failed"));
+        return child.steps().stream().anyMatch(step -> step.status() == StepStatus.COMPENSATION_FAILED);
     }
 
     private static String notCompensated(WorkflowInfo child) {
