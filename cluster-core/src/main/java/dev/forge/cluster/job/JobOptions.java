@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Options for enqueueing a job that override what its handler declares. Immutable; each {@code with} method returns a changed
- * copy.
+ * copy, and throws {@link IllegalArgumentException} for null and for values out of range.
  *
  * <pre>{@code
  * jobs.enqueue(new SendReminder(id), JobOptions.defaults().withDelay(Duration.ofHours(1)).withUniqueKey(id));
@@ -27,6 +27,14 @@ import org.jspecify.annotations.Nullable;
 public final class JobOptions {
 
     private static final JobOptions DEFAULTS = new JobOptions(new Draft());
+
+    private static final Duration LONGEST_DELAY = Duration.ofDays(36_500);
+    private static final Instant EARLIEST = Instant.EPOCH;
+    private static final Instant LATEST = Instant.parse("3000-01-01T00:00:00Z");
+    private static final Duration SHORTEST_WINDOW = Duration.ofMillis(1);
+    private static final Duration LONGEST_WINDOW = Duration.ofDays(366);
+    private static final int MOST_TAGS = 10;
+    private static final int LONGEST_TAG = 100;
 
     private final @Nullable Duration delay;
     private final @Nullable Instant at;
@@ -103,18 +111,28 @@ public final class JobOptions {
         return DEFAULTS;
     }
 
-    /** Makes the job due after that delay, by the database's clock. */
+    /**
+     * Makes the job due after that delay, by the database's clock.
+     *
+     * @param delay between 0 and 36,500 days
+     */
     public JobOptions withDelay(Duration delay) {
         required("withDelay", "delay", delay);
+        requireRange("withDelay", "delay", delay, Duration.ZERO, LONGEST_DELAY);
         return with(draft -> {
             draft.delay = delay;
             draft.at = null;
         });
     }
 
-    /** Makes the job due at that time, by the database's clock. A time in the past means now. */
+    /**
+     * Makes the job due at that time, by the database's clock. A time in the past means now.
+     *
+     * @param at between the years 1970 and 3000
+     */
     public JobOptions withTime(Instant at) {
         required("withTime", "at", at);
+        requireRange("withTime", "at", at, EARLIEST, LATEST);
         return with(draft -> {
             draft.delay = null;
             draft.at = at;
@@ -171,6 +189,7 @@ public final class JobOptions {
      */
     public JobOptions withUniqueFor(Duration window) {
         required("withUniqueFor", "window", window);
+        requireRange("withUniqueFor", "window", window, SHORTEST_WINDOW, LONGEST_WINDOW);
         return with(draft -> draft.uniqueness = new Uniqueness(
                 uniqueness.key, uniqueness.policy, window, uniqueness.debounceDelay, uniqueness.debounceMax));
     }
@@ -194,12 +213,22 @@ public final class JobOptions {
     public JobOptions withDebounce(Duration delay, Duration max) {
         required("withDebounce", "delay", delay);
         required("withDebounce", "max", max);
+        requireRange("withDebounce", "max", max, SHORTEST_WINDOW, LONGEST_WINDOW);
+        requireRange("withDebounce", "delay", delay, SHORTEST_WINDOW, max);
         return with(draft ->
                 draft.uniqueness = new Uniqueness(uniqueness.key, uniqueness.policy, uniqueness.window, delay, max));
     }
 
-    /** Sets the number of attempts before the job has failed. */
+    /**
+     * Sets the number of attempts before the job has failed.
+     *
+     * @param maxAttempts at least 1
+     */
     public JobOptions withMaxAttempts(int maxAttempts) {
+        if (maxAttempts < 1) {
+            throw new IllegalArgumentException(
+                    "JobOptions.withMaxAttempts: maxAttempts (%d) must be at least 1".formatted(maxAttempts));
+        }
         return with(draft -> draft.maxAttempts = maxAttempts);
     }
 
@@ -253,10 +282,7 @@ public final class JobOptions {
     private JobOptions withStartAfter(String method, Collection<UUID> jobs, boolean anyway) {
         required(method, "jobs", jobs);
         jobs.forEach(job -> required(method, "jobs[]", job));
-        if (jobs.isEmpty() || jobs.size() > StartAfter.MOST) {
-            throw new IllegalArgumentException("JobOptions.%s: the number of jobs (%d) must be between 1 and %d"
-                    .formatted(method, jobs.size(), StartAfter.MOST));
-        }
+        requireRange(method, "number of jobs", jobs.size(), 1, StartAfter.MOST);
         return with(draft -> draft.startAfter = new StartAfter(Set.copyOf(jobs), anyway));
     }
 
@@ -300,14 +326,24 @@ public final class JobOptions {
         var distinct = new LinkedHashSet<String>();
         for (String tag : tags) {
             required("withTags", "tag", tag);
+            requireRange("withTags", "length of tag", tag.length(), 1, LONGEST_TAG);
             distinct.add(tag);
         }
+        requireRange("withTags", "number of tags", distinct.size(), 0, MOST_TAGS);
         return with(draft -> draft.tags = List.copyOf(distinct));
     }
 
     private static void required(String method, String parameter, @Nullable Object value) {
         if (value == null) {
             throw new IllegalArgumentException("JobOptions.%s: %s must not be null".formatted(method, parameter));
+        }
+    }
+
+    private static <T extends Comparable<T>> void requireRange(
+            String method, String parameter, T value, T least, T most) {
+        if (value.compareTo(least) < 0 || value.compareTo(most) > 0) {
+            throw new IllegalArgumentException("JobOptions.%s: %s (%s) must be between %s and %s"
+                    .formatted(method, parameter, value, least, most));
         }
     }
 
