@@ -212,77 +212,77 @@ public final class CronDefinition {
         return name;
     }
 
-    /** See {@link #withHandler}. */
+    /** Returns the name of the handler. */
     public String handler() {
         return handler;
     }
 
-    /** See {@link ClusterCron#value()}; an interval as {@code @every PT30S}. */
+    /** Returns the cron expression; an interval as {@code @every PT30S}. */
     public String expression() {
         return expression;
     }
 
-    /** See {@link #withZone}. */
+    /** Returns the time zone; null: {@code forge.cluster.cron.zone}. */
     public @Nullable ZoneId zone() {
         return zone;
     }
 
-    /** See {@link #withPayload}. */
+    /** Returns the payload that the handler receives; null: none. */
     public @Nullable Object payload() {
         return payload;
     }
 
-    /** See {@link #withTarget}; null: as the handler. */
+    /** Returns which node runs the cron; null: as the handler declares. */
     public @Nullable CronTarget target() {
         return target;
     }
 
-    /** See {@link #withCapability}. */
+    /** Returns the capability that a worker needs; null: as the handler declares. */
     public @Nullable String capability() {
         return capability;
     }
 
-    /** See {@link #withMisfire}. */
+    /** Returns what happens to overdue slots. */
     public Misfire misfire() {
         return misfire;
     }
 
-    /** See {@link #withCatchUpLimit}. */
+    /** Returns how many overdue slots are caught up; null: {@code forge.cluster.cron.catch-up-limit}. */
     public @Nullable Integer catchUpLimit() {
         return catchUpLimit;
     }
 
-    /** See {@link #withOverlap}. */
+    /** Returns what happens while the previous run has not ended. */
     public Overlap overlap() {
         return overlap;
     }
 
-    /** See {@link #withJitter}. */
+    /** Returns the longest random delay of a run. */
     public Duration jitter() {
         return jitter;
     }
 
-    /** See {@link #withMaxAttempts}. */
+    /** Returns the number of attempts of a run; null: as the handler declares. */
     public @Nullable Integer maxAttempts() {
         return maxAttempts;
     }
 
-    /** See {@link #withPriority}. */
+    /** Returns the priority of runs; null: as the handler declares. */
     public @Nullable JobPriority priority() {
         return priority;
     }
 
-    /** See {@link #withTimeout}. */
+    /** Returns the timeout of an attempt; null: as the handler declares. */
     public @Nullable Duration timeout() {
         return timeout;
     }
 
-    /** See {@link #withRetention}. */
+    /** Returns how long a finished run is kept; null: as the handler declares. */
     public @Nullable Duration retention() {
         return retention;
     }
 
-    /** See {@link #withGroup}. */
+    /** Returns the group of the runs; null: as the handler declares. */
     public @Nullable String group() {
         return group;
     }

@@ -105,27 +105,27 @@ public final class JobBatchOptions {
         }
     }
 
-    /** See {@link #named}. */
+    /** Returns the name for operators. */
     public String name() {
         return name;
     }
 
-    /** See {@link #withParent}. */
+    /** Returns the batch that this one is part of; null: none. */
     public @Nullable UUID parent() {
         return parent;
     }
 
-    /** See {@link #withOnFailure(Object)}. */
+    /** Returns the job that runs when the first job has failed for good; null: none. */
     public @Nullable Callback onFailure() {
         return onFailure;
     }
 
-    /** See {@link #withOnEnd(Object)}. */
+    /** Returns the job that runs when all jobs have ended; null: none. */
     public @Nullable Callback onEnd() {
         return onEnd;
     }
 
-    /** See {@link #withOnSuccess(Object)}. */
+    /** Returns the job that runs when all jobs have completed; null: none. */
     public @Nullable Callback onSuccess() {
         return onSuccess;
     }

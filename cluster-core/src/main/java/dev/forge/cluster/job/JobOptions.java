@@ -347,62 +347,62 @@ public final class JobOptions {
         }
     }
 
-    /** See {@link #withDelay}. */
+    /** Returns the delay after which the job is due; null: none. */
     public @Nullable Duration delay() {
         return delay;
     }
 
-    /** See {@link #withTime}. */
+    /** Returns the time at which the job is due; null: no given time. */
     public @Nullable Instant at() {
         return at;
     }
 
-    /** See {@link #withPriority}. */
+    /** Returns the priority as a number; null: as the handler declares. */
     public @Nullable Integer priority() {
         return priority;
     }
 
-    /** See {@link #withCapability}. */
+    /** Returns the capability that a node needs; null: as the handler declares. */
     public @Nullable String capability() {
         return capability;
     }
 
-    /** See {@link #withUniqueKey(Object)}. */
+    /** Returns the unique key; null: none. */
     public @Nullable String uniqueKey() {
         return uniqueness.key;
     }
 
-    /** See {@link #withUniqueKey(Object, UniquePolicy)}. */
+    /** Returns what a call does if an active job has the unique key. */
     public UniquePolicy uniquePolicy() {
         return uniqueness.policy;
     }
 
-    /** See {@link #withUniqueFor}. */
+    /** Returns the length of the window in which the key is unique; null: no window. */
     public @Nullable Duration uniqueFor() {
         return uniqueness.window;
     }
 
-    /** See {@link #withDebounce}. Null if and only if {@link #debounceMax} is null. */
+    /** Returns how long no further call must come before the job starts; null if and only if {@link #debounceMax} is. */
     public @Nullable Duration debounceDelay() {
         return uniqueness.debounceDelay;
     }
 
-    /** See {@link #withDebounce}. */
+    /** Returns the longest time from the first call to the start of the job; null: no debounce. */
     public @Nullable Duration debounceMax() {
         return uniqueness.debounceMax;
     }
 
-    /** See {@link #withMaxAttempts}. */
+    /** Returns the number of attempts; null: as the handler declares. */
     public @Nullable Integer maxAttempts() {
         return maxAttempts;
     }
 
-    /** See {@link #withGroup}. */
+    /** Returns the group of the job; null: as the handler declares. */
     public @Nullable String group() {
         return group;
     }
 
-    /** See {@link #withBatch}. */
+    /** Returns the batch that the job belongs to; null: none. */
     public @Nullable UUID batch() {
         return batch;
     }
@@ -412,12 +412,12 @@ public final class JobOptions {
         return startAfter;
     }
 
-    /** See {@link #withMetadata}. */
+    /** Returns the texts for the handler, by key. */
     public Map<String, String> metadata() {
         return metadata;
     }
 
-    /** See {@link #withTags}. */
+    /** Returns the tags without duplicates. */
     public List<String> tags() {
         return tags;
     }

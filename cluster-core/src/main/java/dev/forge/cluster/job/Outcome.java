@@ -52,15 +52,15 @@ public sealed interface Outcome {
         return delay;
     }
 
-    /** See {@link #complete(Object)}. */
+    /** The job is completed; {@link #complete(Object)}. */
     record Completed(@Nullable Object result) implements Outcome {}
 
-    /** See {@link #snooze}. */
+    /** The job runs again after a delay; {@link #snooze}. */
     record Snoozed(Duration delay) implements Outcome {}
 
-    /** See {@link #retryAfter}. */
+    /** The attempt failed; {@link #retryAfter}. */
     record Retried(Duration delay, String reason) implements Outcome {}
 
-    /** See {@link #fail}. */
+    /** The job has failed permanently; {@link #fail}. */
     record Failed(String reason) implements Outcome {}
 }

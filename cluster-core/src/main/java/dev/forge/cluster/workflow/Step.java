@@ -160,27 +160,27 @@ public final class Step<T> {
         return action;
     }
 
-    /** See {@link #withTransaction}. */
+    /** Returns whether the step runs in a transaction of its own. */
     public boolean isTransactional() {
         return options.transactional;
     }
 
-    /** See {@link #withMaxAttempts}; null: as configured. */
+    /** Returns the number of attempts; null: as configured. */
     public @Nullable Integer maxAttempts() {
         return options.maxAttempts;
     }
 
-    /** See {@link #withBackoff(BackoffStrategy)}; null: as configured. */
+    /** Returns the delay between attempts; null: as configured. */
     public @Nullable BackoffStrategy backoff() {
         return options.backoff;
     }
 
-    /** See {@link #withTimeout}; null: none. */
+    /** Returns the timeout of an attempt; null: none. */
     public @Nullable Duration timeout() {
         return options.timeout;
     }
 
-    /** See {@link #withCompensation}; null: none. */
+    /** Returns the compensation; null: none. */
     public @Nullable Compensation<T> compensation() {
         return options.compensation;
     }

@@ -132,8 +132,8 @@ final class WorkflowCompensation {
     }
 
     /**
-     * Lets a completed child compensate its steps, and waits for it; returns null once it has. The compensation attempt that is
-     * recorded tells a child that has failed to compensate from one that is still to be asked.
+     * Compensates a completed child and waits for it; returns null when it is compensated. The recorded compensation attempt tells a
+     * child that has failed to compensate from one whose compensation has not begun.
      */
     private @Nullable Result compensate(CompletedChild completed) {
         StepRow row = completed.row();
