@@ -78,13 +78,17 @@ class CheckoutController {
         return ResponseEntity.of(workflows.find(run).map(this::state));
     }
 
+    private static String word(Enum<?> status) {
+        return status.name().toLowerCase(Locale.ROOT);
+    }
+
     private State state(WorkflowInfo info) {
         return new State(
                 info.id(),
-                info.status().name().toLowerCase(Locale.ROOT),
+                word(info.status()),
                 info.awaits(),
                 info.steps().stream()
-                        .map(step -> step.name() + " " + step.status())
+                        .map(step -> step.name() + " " + word(step.status()))
                         .toList(),
                 jdbc.sql("SELECT entry FROM checkout_entries WHERE run_id = ? ORDER BY id")
                         .param(info.id())

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package sample;
 
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
 import java.time.Duration;
@@ -40,7 +40,7 @@ class CheckoutWorkflow {
                 step -> step.withCompensation(
                         it -> write(wf.id(), "refunded", checkout.amount().toPlainString())));
         String approvedBy = wf.awaitSignal("approve", String.class, Duration.ofDays(1))
-                .orElseThrow(() -> new PermanentJobFailure("not approved in time"));
+                .orElseThrow(() -> new NonRetryableJobException("not approved in time"));
         wf.transactionalStep("ship", String.class, () -> write(wf.id(), "shipped", checkout.item()));
         return new Shipment(reservation, charge, approvedBy);
     }

@@ -9,7 +9,7 @@ import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobName;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import java.net.URI;
 import java.util.List;
 import java.util.UUID;
@@ -76,7 +76,7 @@ class Imports {
     @Transactional
     public void importLine(ImportLine line, JobContext job) {
         if (line.customer().equals("?")) {
-            throw new PermanentJobFailure("line %d has an unknown customer".formatted(line.number()));
+            throw new NonRetryableJobException("line %d has an unknown customer".formatted(line.number()));
         }
         jdbc.sql("INSERT INTO imported_lines (import_id, number, customer, node) VALUES (?, ?, ?, ?)")
                 .params(line.importId(), line.number(), line.customer(), job.nodeName())

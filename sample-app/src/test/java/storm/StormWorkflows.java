@@ -3,7 +3,7 @@
 package storm;
 
 import dev.forge.cluster.job.ClusterJob;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.Workflows;
@@ -35,7 +35,7 @@ public class StormWorkflows {
         undoable(wf, "four");
         return wf.transactionalStep("five", String.class, () -> {
             if (fails(wf.id())) {
-                throw new PermanentJobFailure("one in ten fails");
+                throw new NonRetryableJobException("one in ten fails");
             }
             trace(wf.id(), "five");
             return by;

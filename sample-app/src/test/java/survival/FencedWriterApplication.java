@@ -3,7 +3,7 @@
 package survival;
 
 import dev.forge.cluster.leader.Leadership;
-import dev.forge.cluster.leader.LeadershipLostException;
+import dev.forge.cluster.leader.NotLeaderException;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
 import org.springframework.beans.factory.annotation.Value;
@@ -53,7 +53,7 @@ public class FencedWriterApplication {
                                     write(jdbc, term, node);
                                 });
                             }
-                        } catch (LeadershipLostException | DataAccessException | TransactionException e) {
+                        } catch (NotLeaderException | DataAccessException | TransactionException e) {
                             // The test provokes rejected writes and lost connections.
                         }
                     }
@@ -67,7 +67,7 @@ public class FencedWriterApplication {
     private static long think(Leadership leadership) {
         long term = leadership
                 .term(Leadership.SCHEDULER)
-                .orElseThrow(() -> new LeadershipLostException("lost before the write"));
+                .orElseThrow(() -> new NotLeaderException("lost before the write"));
         LockSupport.parkNanos(THOUGHT.toNanos());
         return term;
     }

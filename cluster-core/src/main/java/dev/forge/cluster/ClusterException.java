@@ -6,8 +6,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Root of the exceptions that the cluster throws. Failures of the database keep Spring's {@code DataAccessException} and {@code
- * TransactionException} types, and an invalid argument that concerns no capability in particular is an {@link
- * IllegalArgumentException}.
+ * TransactionException} types. A null argument or an option out of range is an {@link IllegalArgumentException}; what only the
+ * cluster can decide, such as whether a handler exists, is an exception of this type.
  */
 public abstract class ClusterException extends RuntimeException {
 

@@ -10,10 +10,11 @@ import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.workflow.TestWorkflows;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.job.JobBatchOptions;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.WorkflowReplayer.Difference;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.StepFailedException;
+import dev.forge.cluster.workflow.StepKind;
 import dev.forge.cluster.workflow.WorkflowExport;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
@@ -61,7 +62,7 @@ class WorkflowExportReplayTests {
             wf.step("pay", Order.class, () -> new Order("card " + SECRET, 4711));
             try {
                 wf.step("check", () -> {
-                    throw new PermanentJobFailure("refused: " + SECRET);
+                    throw new NonRetryableJobException("refused: " + SECRET);
                 });
             } catch (StepFailedException e) {
                 wf.step("instead", () -> {});
@@ -77,7 +78,7 @@ class WorkflowExportReplayTests {
         UUID run = one.workflows().start("shop", new Order("anvil " + SECRET, 3));
         one.workflows().signal(run, "paid", "by " + SECRET);
         await().until(() -> one.workflows().export(run).orElseThrow().steps().stream()
-                .anyMatch(step -> step.kind().equals("sleep")));
+                .anyMatch(step -> step.kind() == StepKind.SLEEP));
         one.await(run, WorkflowStatus.WAITING);
         return run;
     }
@@ -92,14 +93,14 @@ class WorkflowExportReplayTests {
         assertThat(export.steps())
                 .extracting(step -> step.position() + " " + step.kind() + " " + step.status())
                 .containsExactly(
-                        "0 now completed",
-                        "1 uuid completed",
-                        "2 state completed",
-                        "3 step completed",
-                        "4 step failed",
-                        "5 step completed",
-                        "6 signal completed",
-                        "7 sleep waiting");
+                        "0 NOW COMPLETED",
+                        "1 UUID COMPLETED",
+                        "2 STATE COMPLETED",
+                        "3 STEP COMPLETED",
+                        "4 STEP FAILED",
+                        "5 STEP COMPLETED",
+                        "6 SIGNAL COMPLETED",
+                        "7 SLEEP WAITING");
         assertThat(export.steps().get(7).wakeAt()).isNotNull();
         assertThat(export.json()).contains("anvil " + SECRET, "card " + SECRET, "refused: " + SECRET, "by " + SECRET);
 

@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
  * @param at the time of the change, by the database's clock
  * @param who the principal, or the database role that executed a statement
  * @param address the address of the client; null: unknown
- * @param source the way on which the operation came
+ * @param source where the operation came from
  * @param action what was done, such as {@code job.cancel}
  * @param target the id or name of what was changed, or the text of the filter of a bulk operation
  * @param detail the new value, such as a limit or a time; null: none

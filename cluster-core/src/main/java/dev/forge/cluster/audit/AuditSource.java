@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.audit;
 
-/** The way on which an operation came into the cluster. */
+/** Where an operation came from. */
 public enum AuditSource {
     /** A dashboard for operators. */
     DASHBOARD,

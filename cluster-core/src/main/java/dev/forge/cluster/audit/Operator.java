@@ -9,14 +9,17 @@ import org.jspecify.annotations.Nullable;
  *
  * @param name the principal, not blank; the trail keeps its first 497 characters
  * @param address the address of the client; null: unknown
- * @param source the way on which the operation came; not {@link AuditSource#SQL}, which only the database records
+ * @param source where the operation came from; not {@link AuditSource#SQL}, which only the database records
  */
 public record Operator(String name, @Nullable String address, AuditSource source) {
 
-    /** @throws IllegalArgumentException if the name is blank, or if the source is null or {@link AuditSource#SQL} */
+    /** @throws IllegalArgumentException if the name is null or blank, or if the source is null or {@link AuditSource#SQL} */
     public Operator {
-        if (name == null || name.isBlank()) {
-            throw new IllegalArgumentException("Operator: name must not be blank");
+        if (name == null) {
+            throw new IllegalArgumentException("Operator: name must not be null");
+        }
+        if (name.isBlank()) {
+            throw new IllegalArgumentException("Operator: name ('%s') must not be blank".formatted(name));
         }
         if (source == null || source == AuditSource.SQL) {
             throw new IllegalArgumentException(

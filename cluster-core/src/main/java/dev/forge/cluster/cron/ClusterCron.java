@@ -89,8 +89,8 @@ public @interface ClusterCron {
     /** The delay between attempts. */
     Backoff backoff() default @Backoff;
 
-    /** Exceptions that are not retried: the run fails at once. */
-    Class<? extends Throwable>[] excluded() default {};
+    /** Exceptions that fail the run without another attempt. */
+    Class<? extends Throwable>[] noRetryFor() default {};
 
     /** The time after which an attempt is interrupted and counts as failed. A later result is discarded. */
     String timeout() default "";

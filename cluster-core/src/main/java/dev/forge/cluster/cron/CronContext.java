@@ -4,7 +4,7 @@ package dev.forge.cluster.cron;
 
 import dev.forge.cluster.job.ClaimLostException;
 import dev.forge.cluster.job.JobContext;
-import dev.forge.cluster.leader.LeadershipLostException;
+import dev.forge.cluster.leader.NotLeaderException;
 import java.time.Instant;
 import java.util.Optional;
 import java.util.function.Supplier;
@@ -47,7 +47,7 @@ public interface CronContext {
      * Runs {@code work} in a transaction that commits only if this run still belongs to this node at the moment of the commit
      * and, with {@link CronTarget#LEADER}, only if this node still leads in this {@link #term()}. Joins the caller's transaction.
      *
-     * @throws LeadershipLostException if this node does not lead any more; nothing was written
+     * @throws NotLeaderException if this node does not lead any more; nothing was written
      * @throws ClaimLostException if another node took the run over; nothing was written
      */
     <T> T fenced(Supplier<T> work);

@@ -9,9 +9,10 @@ import java.time.ZoneId;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Defines a cron that is created at run time. Immutable; each {@code with} method returns a changed copy. Options that are not set
- * use {@code forge.cluster.cron.*}, or are those of the handler. Backoff, excluded exceptions and aliases are always those of the
- * handler: they are code, and the database holds no names of classes.
+ * Defines a cron that is created at run time. Immutable; each {@code with} method returns a changed copy, and throws {@link
+ * IllegalArgumentException} for null and for values out of range. Options that are not set use {@code forge.cluster.cron.*}, or are
+ * those of the handler. Backoff, {@code noRetryFor} and aliases are always those of the handler: they are code, and the database
+ * holds no names of classes.
  *
  * <pre>{@code
  * crons.create(CronDefinition.cron("report-berlin", "0 6 * * MON-FRI")
@@ -21,6 +22,14 @@ import org.jspecify.annotations.Nullable;
  * }</pre>
  */
 public final class CronDefinition {
+
+    /** The largest {@linkplain #withCatchUpLimit catch-up limit}. */
+    public static final int LARGEST_CATCH_UP_LIMIT = 1_000;
+
+    /** The longest {@linkplain #withJitter jitter}. */
+    public static final Duration LONGEST_JITTER = Duration.ofDays(1);
+
+    private static final Duration LONGEST_DURATION = Duration.ofDays(36_525);
 
     private final String name;
     private final String handler;
@@ -60,11 +69,15 @@ public final class CronDefinition {
 
     /** Creates a definition with a cron expression; see {@link ClusterCron#value()}. */
     public static CronDefinition cron(String name, String expression) {
+        required("cron", "name", name);
+        required("cron", "expression", expression);
         return new CronDefinition(new Draft(name, expression));
     }
 
     /** Creates a definition with an interval; see {@link ClusterCron#every()}. */
     public static CronDefinition every(String name, Duration interval) {
+        required("every", "name", name);
+        required("every", "interval", interval);
         return new CronDefinition(new Draft(name, EVERY + interval));
     }
 
@@ -73,6 +86,7 @@ public final class CronDefinition {
 
     /** Sets the handler: the name of a job or cron whose method runs. Default: the name of this cron. */
     public CronDefinition withHandler(String handler) {
+        required("withHandler", "handler", handler);
         Draft draft = new Draft(this);
         draft.handler = handler;
         return new CronDefinition(draft);
@@ -80,6 +94,7 @@ public final class CronDefinition {
 
     /** Sets the payload that the handler receives. */
     public CronDefinition withPayload(Object payload) {
+        required("withPayload", "payload", payload);
         Draft draft = new Draft(this);
         draft.payload = payload;
         return new CronDefinition(draft);
@@ -87,6 +102,7 @@ public final class CronDefinition {
 
     /** Sets the time zone; see {@link ClusterCron#zone()}. */
     public CronDefinition withZone(ZoneId zone) {
+        required("withZone", "zone", zone);
         Draft draft = new Draft(this);
         draft.zone = zone;
         return new CronDefinition(draft);
@@ -97,6 +113,7 @@ public final class CronDefinition {
      * is the handler, or {@link CronTarget#ANY_WORKER} if the handler is a job, which only workers run.
      */
     public CronDefinition withTarget(CronTarget target) {
+        required("withTarget", "target", target);
         Draft draft = new Draft(this);
         draft.target = target;
         return new CronDefinition(draft);
@@ -104,6 +121,7 @@ public final class CronDefinition {
 
     /** Sets the capability that a worker needs; see {@link ClusterCron#capability()}. */
     public CronDefinition withCapability(String capability) {
+        required("withCapability", "capability", capability);
         Draft draft = new Draft(this);
         draft.capability = capability;
         return new CronDefinition(draft);
@@ -111,6 +129,7 @@ public final class CronDefinition {
 
     /** Sets what happens to overdue slots; see {@link ClusterCron#misfire()}. */
     public CronDefinition withMisfire(Misfire misfire) {
+        required("withMisfire", "misfire", misfire);
         Draft draft = new Draft(this);
         draft.misfire = misfire;
         return new CronDefinition(draft);
@@ -118,6 +137,7 @@ public final class CronDefinition {
 
     /** Sets how many overdue slots are caught up at most; see {@link ClusterCron#catchUpLimit()}. */
     public CronDefinition withCatchUpLimit(int limit) {
+        requireRange("withCatchUpLimit", "limit", limit, 1, LARGEST_CATCH_UP_LIMIT);
         Draft draft = new Draft(this);
         draft.catchUpLimit = limit;
         return new CronDefinition(draft);
@@ -125,6 +145,7 @@ public final class CronDefinition {
 
     /** Sets what happens while the previous run has not ended; see {@link ClusterCron#overlap()}. */
     public CronDefinition withOverlap(Overlap overlap) {
+        required("withOverlap", "overlap", overlap);
         Draft draft = new Draft(this);
         draft.overlap = overlap;
         return new CronDefinition(draft);
@@ -132,6 +153,8 @@ public final class CronDefinition {
 
     /** Sets the longest random delay of a run; see {@link ClusterCron#jitter()}. */
     public CronDefinition withJitter(Duration jitter) {
+        required("withJitter", "jitter", jitter);
+        requireRange("withJitter", "jitter", jitter, Duration.ZERO, LONGEST_JITTER);
         Draft draft = new Draft(this);
         draft.jitter = jitter;
         return new CronDefinition(draft);
@@ -139,6 +162,7 @@ public final class CronDefinition {
 
     /** Sets the number of attempts of a run. Default: as the handler declares. */
     public CronDefinition withMaxAttempts(int maxAttempts) {
+        requireRange("withMaxAttempts", "maxAttempts", maxAttempts, 1, Integer.MAX_VALUE);
         Draft draft = new Draft(this);
         draft.maxAttempts = maxAttempts;
         return new CronDefinition(draft);
@@ -146,6 +170,7 @@ public final class CronDefinition {
 
     /** Sets the priority of runs. Default: as the handler declares; {@link JobPriority#NORMAL} if this node does not have it. */
     public CronDefinition withPriority(JobPriority priority) {
+        required("withPriority", "priority", priority);
         Draft draft = new Draft(this);
         draft.priority = priority;
         return new CronDefinition(draft);
@@ -153,6 +178,8 @@ public final class CronDefinition {
 
     /** Sets the time after which an attempt is interrupted and counts as failed. Default: as the handler declares. */
     public CronDefinition withTimeout(Duration timeout) {
+        required("withTimeout", "timeout", timeout);
+        requireRange("withTimeout", "timeout", timeout, Duration.ofMillis(1), LONGEST_DURATION);
         Draft draft = new Draft(this);
         draft.timeout = timeout;
         return new CronDefinition(draft);
@@ -160,6 +187,8 @@ public final class CronDefinition {
 
     /** Sets how long a finished run is kept; zero deletes it at completion. Default: as the handler declares. */
     public CronDefinition withRetention(Duration retention) {
+        required("withRetention", "retention", retention);
+        requireRange("withRetention", "retention", retention, Duration.ZERO, LONGEST_DURATION);
         Draft draft = new Draft(this);
         draft.retention = retention;
         return new CronDefinition(draft);
@@ -172,9 +201,7 @@ public final class CronDefinition {
      * @param group at most 500 characters without control characters
      */
     public CronDefinition withGroup(Object group) {
-        if (group == null) {
-            throw new IllegalArgumentException("CronDefinition.withGroup: group must not be null");
-        }
+        required("withGroup", "group", group);
         Draft draft = new Draft(this);
         draft.group = group.toString();
         return new CronDefinition(draft);
@@ -185,79 +212,93 @@ public final class CronDefinition {
         return name;
     }
 
-    /** See {@link #withHandler}. */
+    /** Returns the name of the handler. */
     public String handler() {
         return handler;
     }
 
-    /** See {@link ClusterCron#value()}; an interval as {@code @every PT30S}. */
+    /** Returns the cron expression; an interval as {@code @every PT30S}. */
     public String expression() {
         return expression;
     }
 
-    /** See {@link #withZone}. */
+    /** Returns the time zone; null: {@code forge.cluster.cron.zone}. */
     public @Nullable ZoneId zone() {
         return zone;
     }
 
-    /** See {@link #withPayload}. */
+    /** Returns the payload that the handler receives; null: none. */
     public @Nullable Object payload() {
         return payload;
     }
 
-    /** See {@link #withTarget}; null: as the handler. */
+    /** Returns which node runs the cron; null: as the handler declares. */
     public @Nullable CronTarget target() {
         return target;
     }
 
-    /** See {@link #withCapability}. */
+    /** Returns the capability that a worker needs; null: as the handler declares. */
     public @Nullable String capability() {
         return capability;
     }
 
-    /** See {@link #withMisfire}. */
+    /** Returns what happens to overdue slots. */
     public Misfire misfire() {
         return misfire;
     }
 
-    /** See {@link #withCatchUpLimit}. */
+    /** Returns how many overdue slots are caught up; null: {@code forge.cluster.cron.catch-up-limit}. */
     public @Nullable Integer catchUpLimit() {
         return catchUpLimit;
     }
 
-    /** See {@link #withOverlap}. */
+    /** Returns what happens while the previous run has not ended. */
     public Overlap overlap() {
         return overlap;
     }
 
-    /** See {@link #withJitter}. */
+    /** Returns the longest random delay of a run. */
     public Duration jitter() {
         return jitter;
     }
 
-    /** See {@link #withMaxAttempts}. */
+    /** Returns the number of attempts of a run; null: as the handler declares. */
     public @Nullable Integer maxAttempts() {
         return maxAttempts;
     }
 
-    /** See {@link #withPriority}. */
+    /** Returns the priority of runs; null: as the handler declares. */
     public @Nullable JobPriority priority() {
         return priority;
     }
 
-    /** See {@link #withTimeout}. */
+    /** Returns the timeout of an attempt; null: as the handler declares. */
     public @Nullable Duration timeout() {
         return timeout;
     }
 
-    /** See {@link #withRetention}. */
+    /** Returns how long a finished run is kept; null: as the handler declares. */
     public @Nullable Duration retention() {
         return retention;
     }
 
-    /** See {@link #withGroup}. */
+    /** Returns the group of the runs; null: as the handler declares. */
     public @Nullable String group() {
         return group;
+    }
+
+    private static void required(String method, String parameter, @Nullable Object value) {
+        if (value == null) {
+            throw new IllegalArgumentException("CronDefinition.%s: %s must not be null".formatted(method, parameter));
+        }
+    }
+
+    private static <T extends Comparable<T>> void requireRange(
+            String method, String parameter, T value, T least, T most) {
+        if (value.compareTo(least) < 0 || value.compareTo(most) > 0) {
+            throw new IllegalArgumentException("CronDefinition.%s: %s (%s) must be between %s and %s"
+                    .formatted(method, parameter, value, least, most));
+        }
     }
 
     private static final class Draft {

@@ -3,7 +3,7 @@
 package dev.forge.cluster.daemon;
 
 import dev.forge.cluster.leader.Leadership;
-import dev.forge.cluster.leader.LeadershipLostException;
+import dev.forge.cluster.leader.NotLeaderException;
 import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.function.Supplier;
@@ -52,7 +52,7 @@ public interface DaemonContext {
      * Runs {@code work} in a transaction that commits only if the term in which this run of the method started is current at the
      * moment of the commit. See {@link Leadership#fenced(String, Supplier)}. A later term of the same node is rejected, too.
      *
-     * @throws LeadershipLostException if the term is over; nothing was written
+     * @throws NotLeaderException if the term is over; nothing was written
      * @throws IllegalStateException for a daemon of scope {@link DaemonScope#NODE}
      */
     <T> T fenced(Supplier<T> work);

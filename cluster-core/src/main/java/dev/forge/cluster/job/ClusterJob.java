@@ -67,8 +67,8 @@ public @interface ClusterJob {
     /** The delay between attempts. */
     Backoff backoff() default @Backoff;
 
-    /** Exceptions that are not retried: the job fails at once. */
-    Class<? extends Throwable>[] excluded() default {};
+    /** Exceptions that fail the job without another attempt. */
+    Class<? extends Throwable>[] noRetryFor() default {};
 
     /**
      * The time after which an attempt is interrupted and counts as failed, for example {@code 30s}. A later result is discarded.

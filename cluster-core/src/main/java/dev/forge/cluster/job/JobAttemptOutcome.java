@@ -11,22 +11,22 @@ import org.jspecify.annotations.Nullable;
  */
 public record JobAttemptOutcome(Kind kind, @Nullable Throwable failure) {
 
-    /** The kinds of outcomes. */
+    /** The kinds of outcomes. The first four are those that a handler can decide by its {@link Outcome}. */
     public enum Kind {
         /** The job is completed. */
         COMPLETED,
-        /** The handler returned {@link Outcome#snooze}: the job runs again later and has not used an attempt. */
+        /** The job runs again later, no attempt is counted: {@link Outcome#snooze}, or a rate limit was exceeded. */
         SNOOZED,
-        /** The attempt failed, and the job will be tried again. */
+        /** The attempt failed, and there will be another one. */
         RETRIED,
         /** The job has failed permanently. */
         FAILED,
         /**
-         * The job runs again: the attempt was interrupted because the node drains, its transaction could not begin, or a call for
-         * several jobs failed.
+         * The attempt does not count, and the job runs again: the node drains, the transaction could not begin or conflicted with
+         * another one, the job's row was locked, or a call for several jobs failed.
          */
         RETURNED,
-        /** The job was no longer this node's, and the result was discarded. */
+        /** The job was cancelled, or another node has it; the result was discarded. */
         LOST
     }
 }

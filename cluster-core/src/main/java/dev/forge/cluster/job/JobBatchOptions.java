@@ -6,7 +6,8 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Options of a batch of jobs: its name and its callbacks. Immutable; each {@code with} method returns a changed copy.
+ * Options of a batch of jobs: its name and its callbacks. Immutable; each {@code with} method returns a changed copy,
+ * and throws {@link IllegalArgumentException} for null.
  *
  * <p>A callback is a job. Each of them runs at most once per batch, and the payload selects its handler as in {@link
  * Jobs#enqueue(Object)}. {@link JobContext#batch()} tells the handler which batch it is about.
@@ -28,8 +29,8 @@ public final class JobBatchOptions {
          * @throws IllegalArgumentException if a value is null
          */
         public Callback {
-            required("payload", payload);
-            required("options", options);
+            required("JobBatchOptions.Callback", "payload", payload);
+            required("JobBatchOptions.Callback", "options", options);
         }
     }
 
@@ -52,13 +53,13 @@ public final class JobBatchOptions {
      * @param name a name for operators, which need not be unique: at most 500 characters without control characters
      */
     public static JobBatchOptions named(String name) {
-        required("name", name);
+        required("JobBatchOptions.named", "name", name);
         return new JobBatchOptions(name, null, null, null, null);
     }
 
     /** Makes the batch part of another one, which must be open and then ends only after this one. */
     public JobBatchOptions withParent(UUID parent) {
-        required("parent", parent);
+        required("JobBatchOptions.withParent", "parent", parent);
         return new JobBatchOptions(name, parent, onFailure, onEnd, onSuccess);
     }
 
@@ -69,7 +70,7 @@ public final class JobBatchOptions {
 
     /** Runs a job when the first job of the batch has failed for good; see {@link #withOnFailure(Object)}. */
     public JobBatchOptions withOnFailure(Object payload, JobOptions options) {
-        return new JobBatchOptions(name, parent, new Callback(payload, options), onEnd, onSuccess);
+        return new JobBatchOptions(name, parent, callback("withOnFailure", payload, options), onEnd, onSuccess);
     }
 
     /** Runs a job when the batch is closed and all its jobs have ended, whether they completed, failed or were cancelled. */
@@ -79,7 +80,7 @@ public final class JobBatchOptions {
 
     /** Runs a job when the batch is closed and all its jobs have ended; see {@link #withOnEnd(Object)}. */
     public JobBatchOptions withOnEnd(Object payload, JobOptions options) {
-        return new JobBatchOptions(name, parent, onFailure, new Callback(payload, options), onSuccess);
+        return new JobBatchOptions(name, parent, onFailure, callback("withOnEnd", payload, options), onSuccess);
     }
 
     /** Runs a job when the batch is closed and all its jobs have completed, perhaps after failed ones were retried. */
@@ -89,36 +90,42 @@ public final class JobBatchOptions {
 
     /** Runs a job when the batch is closed and all its jobs have completed; see {@link #withOnSuccess(Object)}. */
     public JobBatchOptions withOnSuccess(Object payload, JobOptions options) {
-        return new JobBatchOptions(name, parent, onFailure, onEnd, new Callback(payload, options));
+        return new JobBatchOptions(name, parent, onFailure, onEnd, callback("withOnSuccess", payload, options));
     }
 
-    private static void required(String parameter, @Nullable Object value) {
+    private static Callback callback(String method, Object payload, JobOptions options) {
+        required("JobBatchOptions." + method, "payload", payload);
+        required("JobBatchOptions." + method, "options", options);
+        return new Callback(payload, options);
+    }
+
+    private static void required(String call, String parameter, @Nullable Object value) {
         if (value == null) {
-            throw new IllegalArgumentException("JobBatchOptions: %s must not be null".formatted(parameter));
+            throw new IllegalArgumentException("%s: %s must not be null".formatted(call, parameter));
         }
     }
 
-    /** See {@link #named}. */
+    /** Returns the name for operators. */
     public String name() {
         return name;
     }
 
-    /** See {@link #withParent}. */
+    /** Returns the batch that this one is part of; null: none. */
     public @Nullable UUID parent() {
         return parent;
     }
 
-    /** See {@link #withOnFailure(Object)}. */
+    /** Returns the job that runs when the first job has failed for good; null: none. */
     public @Nullable Callback onFailure() {
         return onFailure;
     }
 
-    /** See {@link #withOnEnd(Object)}. */
+    /** Returns the job that runs when all jobs have ended; null: none. */
     public @Nullable Callback onEnd() {
         return onEnd;
     }
 
-    /** See {@link #withOnSuccess(Object)}. */
+    /** Returns the job that runs when all jobs have completed; null: none. */
     public @Nullable Callback onSuccess() {
         return onSuccess;
     }

@@ -66,6 +66,9 @@ public record JobLimits(
      * Duration.ofSeconds(1))} is {@code @ClusterJob(groupRate = "10/s")}.
      */
     public JobLimits withGroupRate(long starts, Duration per) {
+        if (per == null) {
+            throw new IllegalArgumentException("JobLimits.withGroupRate: per must not be null");
+        }
         return withGroupRate(new RateLimit(starts, per, 1));
     }
 

@@ -8,8 +8,8 @@ import java.util.UUID;
  * Observes the jobs that run on this node. Beans of this type are called in the order of {@code @Order}. An exception of a
  * listener is logged and changes nothing. A listener that takes long delays the jobs.
  *
- * <p>Listeners are told once and on one node, and not at all if the node crashes at that moment. Work that must follow a job
- * belongs into its handler.
+ * <p>Listeners are called once and on one node, and not at all if the node crashes at that moment. Work that must follow a job
+ * belongs in its handler.
  *
  * @see JobInterceptor
  */

@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Options for enqueueing a job that override what its handler declares. Immutable; each {@code with} method returns a changed
- * copy.
+ * copy, and throws {@link IllegalArgumentException} for null and for values out of range.
  *
  * <pre>{@code
  * jobs.enqueue(new SendReminder(id), JobOptions.defaults().withDelay(Duration.ofHours(1)).withUniqueKey(id));
@@ -28,6 +28,14 @@ public final class JobOptions {
 
     private static final JobOptions DEFAULTS = new JobOptions(new Draft());
 
+    private static final Duration LONGEST_DELAY = Duration.ofDays(36_500);
+    private static final Instant EARLIEST = Instant.EPOCH;
+    private static final Instant LATEST = Instant.parse("3000-01-01T00:00:00Z");
+    private static final Duration SHORTEST_WINDOW = Duration.ofMillis(1);
+    private static final Duration LONGEST_WINDOW = Duration.ofDays(366);
+    private static final int MOST_TAGS = 10;
+    private static final int LONGEST_TAG = 100;
+
     private final @Nullable Duration delay;
     private final @Nullable Instant at;
     private final @Nullable Integer priority;
@@ -36,7 +44,7 @@ public final class JobOptions {
     private final @Nullable Integer maxAttempts;
     private final @Nullable String group;
     private final @Nullable UUID batch;
-    private final After after;
+    private final StartAfter startAfter;
     private final Map<String, String> metadata;
     private final List<String> tags;
 
@@ -49,7 +57,7 @@ public final class JobOptions {
         this.maxAttempts = draft.maxAttempts;
         this.group = draft.group;
         this.batch = draft.batch;
-        this.after = draft.after;
+        this.startAfter = draft.startAfter;
         this.metadata = draft.metadata;
         this.tags = draft.tags;
     }
@@ -76,7 +84,7 @@ public final class JobOptions {
         private @Nullable Integer maxAttempts;
         private @Nullable String group;
         private @Nullable UUID batch;
-        private After after = After.NOTHING;
+        private StartAfter startAfter = StartAfter.NOTHING;
         private Map<String, String> metadata = Map.of();
         private List<String> tags = List.of();
     }
@@ -91,7 +99,7 @@ public final class JobOptions {
         draft.maxAttempts = maxAttempts;
         draft.group = group;
         draft.batch = batch;
-        draft.after = after;
+        draft.startAfter = startAfter;
         draft.metadata = metadata;
         draft.tags = tags;
         change.accept(draft);
@@ -103,18 +111,28 @@ public final class JobOptions {
         return DEFAULTS;
     }
 
-    /** Makes the job due after that delay, by the database's clock. */
+    /**
+     * Makes the job due after that delay, by the database's clock.
+     *
+     * @param delay between 0 and 36,500 days
+     */
     public JobOptions withDelay(Duration delay) {
         required("withDelay", "delay", delay);
+        requireRange("withDelay", "delay", delay, Duration.ZERO, LONGEST_DELAY);
         return with(draft -> {
             draft.delay = delay;
             draft.at = null;
         });
     }
 
-    /** Makes the job due at that time, by the database's clock. A time in the past means now. */
+    /**
+     * Makes the job due at that time, by the database's clock. A time in the past means now.
+     *
+     * @param at between the years 1970 and 3000
+     */
     public JobOptions withTime(Instant at) {
         required("withTime", "at", at);
+        requireRange("withTime", "at", at, EARLIEST, LATEST);
         return with(draft -> {
             draft.delay = null;
             draft.at = at;
@@ -171,6 +189,7 @@ public final class JobOptions {
      */
     public JobOptions withUniqueFor(Duration window) {
         required("withUniqueFor", "window", window);
+        requireRange("withUniqueFor", "window", window, SHORTEST_WINDOW, LONGEST_WINDOW);
         return with(draft -> draft.uniqueness = new Uniqueness(
                 uniqueness.key, uniqueness.policy, window, uniqueness.debounceDelay, uniqueness.debounceMax));
     }
@@ -194,12 +213,22 @@ public final class JobOptions {
     public JobOptions withDebounce(Duration delay, Duration max) {
         required("withDebounce", "delay", delay);
         required("withDebounce", "max", max);
+        requireRange("withDebounce", "max", max, SHORTEST_WINDOW, LONGEST_WINDOW);
+        requireRange("withDebounce", "delay", delay, SHORTEST_WINDOW, max);
         return with(draft ->
                 draft.uniqueness = new Uniqueness(uniqueness.key, uniqueness.policy, uniqueness.window, delay, max));
     }
 
-    /** Sets the number of attempts before the job has failed. */
+    /**
+     * Sets the number of attempts before the job has failed.
+     *
+     * @param maxAttempts at least 1
+     */
     public JobOptions withMaxAttempts(int maxAttempts) {
+        if (maxAttempts < 1) {
+            throw new IllegalArgumentException(
+                    "JobOptions.withMaxAttempts: maxAttempts (%d) must be at least 1".formatted(maxAttempts));
+        }
         return with(draft -> draft.maxAttempts = maxAttempts);
     }
 
@@ -221,40 +250,40 @@ public final class JobOptions {
     }
 
     /**
-     * Lets the job wait until all of these jobs have completed. If one of them fails, is cancelled or abandoned, the job is
-     * cancelled. A job that no longer exists has completed. Such a job has no unique key.
+     * Starts the job when all of these jobs have completed. If one of them fails, is cancelled or abandoned, the job is cancelled.
+     * A job that no longer exists counts as completed. Replaces earlier jobs. A job that waits for others has no unique key.
      *
      * @param jobs between 1 and 1,000 jobs
      */
-    public JobOptions withAfter(UUID... jobs) {
-        required("withAfter", "jobs", jobs);
-        return withAfter(Arrays.asList(jobs));
+    public JobOptions withStartAfterSuccessOf(UUID... jobs) {
+        required("withStartAfterSuccessOf", "jobs", jobs);
+        return withStartAfterSuccessOf(Arrays.asList(jobs));
     }
 
-    /** Lets the job wait until all of these jobs have completed; see {@link #withAfter(UUID...)}. */
-    public JobOptions withAfter(Collection<UUID> jobs) {
-        return withAfter(jobs, false);
+    /** Starts the job when all of these jobs have completed; see {@link #withStartAfterSuccessOf(UUID...)}. */
+    public JobOptions withStartAfterSuccessOf(Collection<UUID> jobs) {
+        return withStartAfter("withStartAfterSuccessOf", jobs, false);
     }
 
-    /** Lets the job wait until all of these jobs have ended, whether they completed or not; see {@link #withAfter(UUID...)}. */
-    public JobOptions withAfterEnd(UUID... jobs) {
-        required("withAfterEnd", "jobs", jobs);
-        return withAfterEnd(Arrays.asList(jobs));
+    /**
+     * Starts the job when all of these jobs have ended, whether they completed or not. Apart from that like {@link
+     * #withStartAfterSuccessOf(UUID...)}.
+     */
+    public JobOptions withStartAfterEndOf(UUID... jobs) {
+        required("withStartAfterEndOf", "jobs", jobs);
+        return withStartAfterEndOf(Arrays.asList(jobs));
     }
 
-    /** Lets the job wait until all of these jobs have ended; see {@link #withAfterEnd(UUID...)}. */
-    public JobOptions withAfterEnd(Collection<UUID> jobs) {
-        return withAfter(jobs, true);
+    /** Starts the job when all of these jobs have ended; see {@link #withStartAfterEndOf(UUID...)}. */
+    public JobOptions withStartAfterEndOf(Collection<UUID> jobs) {
+        return withStartAfter("withStartAfterEndOf", jobs, true);
     }
 
-    private JobOptions withAfter(Collection<UUID> jobs, boolean anyway) {
-        required("withAfter", "jobs", jobs);
-        jobs.forEach(job -> required("withAfter", "jobs[]", job));
-        if (jobs.isEmpty() || jobs.size() > After.MOST) {
-            throw new IllegalArgumentException("JobOptions.withAfter: the number of jobs (%d) must be between 1 and %d"
-                    .formatted(jobs.size(), After.MOST));
-        }
-        return with(draft -> draft.after = new After(Set.copyOf(jobs), anyway));
+    private JobOptions withStartAfter(String method, Collection<UUID> jobs, boolean anyway) {
+        required(method, "jobs", jobs);
+        jobs.forEach(job -> required(method, "jobs[]", job));
+        requireRange(method, "number of jobs", jobs.size(), 1, StartAfter.MOST);
+        return with(draft -> draft.startAfter = new StartAfter(Set.copyOf(jobs), anyway));
     }
 
     /**
@@ -263,13 +292,13 @@ public final class JobOptions {
      * @param jobs these jobs; empty: none
      * @param anyway whether the job runs even if one of them does not complete; otherwise it is cancelled
      */
-    public record After(Set<UUID> jobs, boolean anyway) {
+    public record StartAfter(Set<UUID> jobs, boolean anyway) {
 
         private static final int MOST = 1_000;
-        private static final After NOTHING = new After(Set.of(), false);
+        private static final StartAfter NOTHING = new StartAfter(Set.of(), false);
 
         /** Creates a value. */
-        public After {
+        public StartAfter {
             jobs = Set.copyOf(jobs);
         }
     }
@@ -297,8 +326,10 @@ public final class JobOptions {
         var distinct = new LinkedHashSet<String>();
         for (String tag : tags) {
             required("withTags", "tag", tag);
+            requireRange("withTags", "length of tag", tag.length(), 1, LONGEST_TAG);
             distinct.add(tag);
         }
+        requireRange("withTags", "number of tags", distinct.size(), 0, MOST_TAGS);
         return with(draft -> draft.tags = List.copyOf(distinct));
     }
 
@@ -308,77 +339,85 @@ public final class JobOptions {
         }
     }
 
-    /** See {@link #withDelay}. */
+    private static <T extends Comparable<T>> void requireRange(
+            String method, String parameter, T value, T least, T most) {
+        if (value.compareTo(least) < 0 || value.compareTo(most) > 0) {
+            throw new IllegalArgumentException("JobOptions.%s: %s (%s) must be between %s and %s"
+                    .formatted(method, parameter, value, least, most));
+        }
+    }
+
+    /** Returns the delay after which the job is due; null: none. */
     public @Nullable Duration delay() {
         return delay;
     }
 
-    /** See {@link #withTime}. */
+    /** Returns the time at which the job is due; null: no given time. */
     public @Nullable Instant at() {
         return at;
     }
 
-    /** See {@link #withPriority}. */
+    /** Returns the priority as a number; null: as the handler declares. */
     public @Nullable Integer priority() {
         return priority;
     }
 
-    /** See {@link #withCapability}. */
+    /** Returns the capability that a node needs; null: as the handler declares. */
     public @Nullable String capability() {
         return capability;
     }
 
-    /** See {@link #withUniqueKey(Object)}. */
+    /** Returns the unique key; null: none. */
     public @Nullable String uniqueKey() {
         return uniqueness.key;
     }
 
-    /** See {@link #withUniqueKey(Object, UniquePolicy)}. */
+    /** Returns what a call does if an active job has the unique key. */
     public UniquePolicy uniquePolicy() {
         return uniqueness.policy;
     }
 
-    /** See {@link #withUniqueFor}. */
+    /** Returns the length of the window in which the key is unique; null: no window. */
     public @Nullable Duration uniqueFor() {
         return uniqueness.window;
     }
 
-    /** See {@link #withDebounce}. Null if and only if {@link #debounceMax} is null. */
+    /** Returns how long no further call must come before the job starts; null if and only if {@link #debounceMax} is. */
     public @Nullable Duration debounceDelay() {
         return uniqueness.debounceDelay;
     }
 
-    /** See {@link #withDebounce}. */
+    /** Returns the longest time from the first call to the start of the job; null: no debounce. */
     public @Nullable Duration debounceMax() {
         return uniqueness.debounceMax;
     }
 
-    /** See {@link #withMaxAttempts}. */
+    /** Returns the number of attempts; null: as the handler declares. */
     public @Nullable Integer maxAttempts() {
         return maxAttempts;
     }
 
-    /** See {@link #withGroup}. */
+    /** Returns the group of the job; null: as the handler declares. */
     public @Nullable String group() {
         return group;
     }
 
-    /** See {@link #withBatch}. */
+    /** Returns the batch that the job belongs to; null: none. */
     public @Nullable UUID batch() {
         return batch;
     }
 
-    /** See {@link #withAfter(UUID...)}. */
-    public After after() {
-        return after;
+    /** Returns the jobs that must end before the job starts. */
+    public StartAfter startAfter() {
+        return startAfter;
     }
 
-    /** See {@link #withMetadata}. */
+    /** Returns the texts for the handler, by key. */
     public Map<String, String> metadata() {
         return metadata;
     }
 
-    /** See {@link #withTags}. */
+    /** Returns the tags without duplicates. */
     public List<String> tags() {
         return tags;
     }

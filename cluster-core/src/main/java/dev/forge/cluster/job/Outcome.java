@@ -23,35 +23,44 @@ public sealed interface Outcome {
 
     /** Runs the job again after that delay. Does not use up an attempt. */
     static Outcome snooze(Duration delay) {
-        return new Snoozed(notNegative(delay));
+        return new Snoozed(notNegative("snooze", delay));
     }
 
     /** Fails the attempt. The next one, if any is left, starts after that delay. */
     static Outcome retryAfter(Duration delay, String reason) {
-        return new Retried(notNegative(delay), reason);
+        required("retryAfter", "reason", reason);
+        return new Retried(notNegative("retryAfter", delay), reason);
     }
 
     /** Fails the job permanently. */
     static Outcome fail(String reason) {
+        required("fail", "reason", reason);
         return new Failed(reason);
     }
 
-    private static Duration notNegative(Duration delay) {
+    private static void required(String method, String parameter, @Nullable Object value) {
+        if (value == null) {
+            throw new IllegalArgumentException("Outcome.%s: %s must not be null".formatted(method, parameter));
+        }
+    }
+
+    private static Duration notNegative(String method, Duration delay) {
+        required(method, "delay", delay);
         if (delay.isNegative()) {
-            throw new IllegalArgumentException("Outcome: the delay (%s) must not be negative".formatted(delay));
+            throw new IllegalArgumentException("Outcome.%s: delay (%s) must not be negative".formatted(method, delay));
         }
         return delay;
     }
 
-    /** See {@link #complete(Object)}. */
+    /** The job is completed; {@link #complete(Object)}. */
     record Completed(@Nullable Object result) implements Outcome {}
 
-    /** See {@link #snooze}. */
+    /** The job runs again after a delay; {@link #snooze}. */
     record Snoozed(Duration delay) implements Outcome {}
 
-    /** See {@link #retryAfter}. */
+    /** The attempt failed; {@link #retryAfter}. */
     record Retried(Duration delay, String reason) implements Outcome {}
 
-    /** See {@link #fail}. */
+    /** The job has failed permanently; {@link #fail}. */
     record Failed(String reason) implements Outcome {}
 }

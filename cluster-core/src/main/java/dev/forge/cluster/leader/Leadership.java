@@ -71,7 +71,7 @@ public interface Leadership {
      * own {@code lock_timeout}, if that is shorter), the transaction is rolled back with Spring's {@code
      * CannotAcquireLockException}. The node still leads, and the work can be retried.
      *
-     * @throws LeadershipLostException if this node does not lead any more; nothing was written
+     * @throws NotLeaderException if this node does not lead any more; nothing was written
      */
     <T> T fenced(String role, Supplier<T> work);
 

@@ -7,15 +7,16 @@ import dev.forge.cluster.MutationRefusedException;
 import java.time.Duration;
 
 /**
- * Lets one node perform start-up work for all nodes. A bean of this type replaces the default, which keeps its locks in {@code
- * forge_locks} and completed actions in {@code forge_startup_actions}.
+ * Coordinates start-up work that one node performs for all nodes. A bean of this type replaces the default, which keeps its locks
+ * in {@code forge_locks} and completed actions in {@code forge_startup_actions}.
  */
 public interface StartupCoordinator {
 
-    /** Tries to reserve an action for this node for {@code forge.cluster.startup.lease-duration}. */
-    default boolean tryAcquire(String action) {
-        return tryAcquire(action, Duration.ofMinutes(5));
-    }
+    /**
+     * Tries to reserve an action for this node for {@code forge.cluster.startup.lease-duration}; see {@link #tryAcquire(String,
+     * Duration)}.
+     */
+    boolean tryAcquire(String action);
 
     /**
      * Tries to reserve an action for this node.
@@ -53,17 +54,12 @@ public interface StartupCoordinator {
      * @throws ClusterStartupException if another node did not complete the action in time, or took over while this node ran it
      * @throws MutationRefusedException if the action has not been run yet and this node may not change the cluster
      */
-    default boolean once(String name, String version, Runnable action) {
-        throw new UnsupportedOperationException(getClass().getName() + " does not support once(name, version, action)");
-    }
+    boolean once(String name, String version, Runnable action);
 
     /**
      * Runs an action once in the whole cluster; see {@link #once(String, String, Runnable)}.
      *
      * @param timeout how long to wait for another node that runs the action
      */
-    default boolean once(String name, String version, Duration timeout, Runnable action) {
-        throw new UnsupportedOperationException(
-                getClass().getName() + " does not support once(name, version, timeout, action)");
-    }
+    boolean once(String name, String version, Duration timeout, Runnable action);
 }

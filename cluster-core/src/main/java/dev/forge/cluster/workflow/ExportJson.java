@@ -17,7 +17,7 @@ final class ExportJson {
         writer.begin("{", "id").text(run.id());
         writer.next("name").text(run.name());
         writer.next("version").text(run.version());
-        writer.next("status").text(run.status().name().toLowerCase(Locale.ROOT));
+        writer.next("status").text(word(run.status()));
         writer.next("input").value(run.input());
         writer.next("steps").json.append('[');
         String separator = "";
@@ -32,14 +32,18 @@ final class ExportJson {
     private void step(WorkflowExport.Step step) {
         begin("{", "position").number(step.position());
         next("name").text(step.name());
-        next("kind").text(step.kind());
-        next("status").text(step.status());
+        next("kind").text(word(step.kind()));
+        next("status").text(word(step.status()));
         next("attempts").number(step.attempts());
         next("result").value(step.result());
         next("lastError").text(step.lastError());
         next("wakeAt").text(step.wakeAt());
         next("ref").text(step.ref());
         json.append('}');
+    }
+
+    private static String word(Enum<?> constant) {
+        return constant.name().toLowerCase(Locale.ROOT);
     }
 
     private ExportJson begin(String before, String member) {

@@ -10,7 +10,8 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.core.ParameterizedTypeReference;
 
 /**
- * A step of a workflow: an action and what happens if it fails. Immutable; each {@code with} method returns a changed copy.
+ * A step of a workflow: an action and what happens if it fails. Immutable; each {@code with} method returns a changed copy, and
+ * throws {@link IllegalArgumentException} for null and for values out of range.
  *
  * @param <T> the type of the result
  */
@@ -36,8 +37,11 @@ public final class Step<T> {
     }
 
     private static <T> Step<T> create(String name, Type type, Callable<? extends @Nullable T> action) {
+        required("of", "name", name);
+        required("of", "type", type);
+        required("of", "action", action);
         if (name.isBlank() || name.indexOf('\0') >= 0) {
-            throw new IllegalArgumentException("Step: name ('%s') must not be blank or contain NUL".formatted(name));
+            throw new IllegalArgumentException("Step.of: name ('%s') must not be blank or contain NUL".formatted(name));
         }
         return new Step<>(name, type, action, new Options<>(false, null, null, null, null));
     }
@@ -75,6 +79,7 @@ public final class Step<T> {
     /** Creates a step with a generic result: {@code new ParameterizedTypeReference<List<Order>>() {}}. */
     public static <T> Step<T> of(
             String name, ParameterizedTypeReference<T> type, Callable<? extends @Nullable T> action) {
+        required("of", "type", type);
         return create(name, type.getType(), action);
     }
 
@@ -87,7 +92,7 @@ public final class Step<T> {
     public Step<T> withMaxAttempts(int maxAttempts) {
         if (maxAttempts < 1) {
             throw new IllegalArgumentException(
-                    "Step '%s': maxAttempts (%d) must be at least 1".formatted(name, maxAttempts));
+                    "Step.withMaxAttempts: maxAttempts (%d) must be at least 1".formatted(maxAttempts));
         }
         return with(new Options<>(
                 options.transactional, maxAttempts, options.backoff, options.timeout, options.compensation));
@@ -95,19 +100,25 @@ public final class Step<T> {
 
     /** Sets the delay between attempts. Default: {@code forge.cluster.job.backoff}. */
     public Step<T> withBackoff(BackoffStrategy backoff) {
+        required("withBackoff", "backoff", backoff);
         return with(new Options<>(
                 options.transactional, options.maxAttempts, backoff, options.timeout, options.compensation));
     }
 
     /** Sets a fixed delay between attempts. */
     public Step<T> withBackoff(Duration delay) {
+        required("withBackoff", "delay", delay);
+        if (delay.isNegative()) {
+            throw new IllegalArgumentException("Step.withBackoff: delay (%s) must not be negative".formatted(delay));
+        }
         return withBackoff((failedAttempts, failure) -> delay);
     }
 
     /** Sets the time after which an attempt is interrupted and counts as failed; a later result is discarded. Default: none. */
     public Step<T> withTimeout(Duration timeout) {
+        required("withTimeout", "timeout", timeout);
         if (timeout.isNegative() || timeout.isZero()) {
-            throw new IllegalArgumentException("Step '%s': timeout (%s) must be positive".formatted(name, timeout));
+            throw new IllegalArgumentException("Step.withTimeout: timeout (%s) must be positive".formatted(timeout));
         }
         return with(new Options<>(
                 options.transactional, options.maxAttempts, options.backoff, timeout, options.compensation));
@@ -119,8 +130,15 @@ public final class Step<T> {
      * or its node died in the middle, its effects are unknown.
      */
     public Step<T> withCompensation(Compensation<T> compensation) {
+        required("withCompensation", "compensation", compensation);
         return with(new Options<>(
                 options.transactional, options.maxAttempts, options.backoff, options.timeout, compensation));
+    }
+
+    private static void required(String method, String parameter, @Nullable Object value) {
+        if (value == null) {
+            throw new IllegalArgumentException("Step.%s: %s must not be null".formatted(method, parameter));
+        }
     }
 
     private Step<T> with(Options<T> changed) {
@@ -142,27 +160,27 @@ public final class Step<T> {
         return action;
     }
 
-    /** See {@link #withTransaction}. */
+    /** Returns whether the step runs in a transaction of its own. */
     public boolean isTransactional() {
         return options.transactional;
     }
 
-    /** See {@link #withMaxAttempts}; null: as configured. */
+    /** Returns the number of attempts; null: as configured. */
     public @Nullable Integer maxAttempts() {
         return options.maxAttempts;
     }
 
-    /** See {@link #withBackoff(BackoffStrategy)}; null: as configured. */
+    /** Returns the delay between attempts; null: as configured. */
     public @Nullable BackoffStrategy backoff() {
         return options.backoff;
     }
 
-    /** See {@link #withTimeout}; null: none. */
+    /** Returns the timeout of an attempt; null: none. */
     public @Nullable Duration timeout() {
         return options.timeout;
     }
 
-    /** See {@link #withCompensation}; null: none. */
+    /** Returns the compensation; null: none. */
     public @Nullable Compensation<T> compensation() {
         return options.compensation;
     }

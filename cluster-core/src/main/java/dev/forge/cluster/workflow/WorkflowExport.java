@@ -28,7 +28,7 @@ public record WorkflowExport(
         List<Step> steps) {
 
     /** Kinds whose results the cluster reads itself: times, random UUIDs and statuses of batches. */
-    private static final Set<String> UNMASKED_KINDS = Set.of("now", "uuid", "batch");
+    private static final Set<StepKind> UNMASKED_KINDS = Set.of(StepKind.NOW, StepKind.UUID, StepKind.BATCH);
 
     /** Copies the list. */
     public WorkflowExport {
@@ -40,8 +40,8 @@ public record WorkflowExport(
      *
      * @param position its position in the history, from 0
      * @param name the name of the step, signal, job or child run
-     * @param kind step, sleep, signal, job, batch, child, now, uuid or state
-     * @param status waiting, retrying, completed, failed, timed_out, compensated or compensation_failed
+     * @param kind what it records
+     * @param status its status
      * @param attempts the number of attempts
      * @param result the recorded result as JSON; null: none
      * @param lastError the error of the last attempt; null: none
@@ -51,8 +51,8 @@ public record WorkflowExport(
     public record Step(
             int position,
             String name,
-            String kind,
-            String status,
+            StepKind kind,
+            StepStatus status,
             int attempts,
             @Nullable String result,
             @Nullable String lastError,

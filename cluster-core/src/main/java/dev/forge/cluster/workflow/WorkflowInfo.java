@@ -47,8 +47,6 @@ public record WorkflowInfo(
     /**
      * A recorded step of a run.
      *
-     * @param kind step, sleep, signal, job, child, now, uuid or state
-     * @param status waiting, retrying, completed, failed, timed_out, compensated or compensation_failed
      * @param compensationAttempts the number of attempts to compensate the step
      * @param result JSON
      * @param finishedAt when the step completed, not when it was compensated
@@ -59,8 +57,8 @@ public record WorkflowInfo(
     public record Step(
             int position,
             String name,
-            String kind,
-            String status,
+            StepKind kind,
+            StepStatus status,
             int attempts,
             int compensationAttempts,
             @Nullable String result,

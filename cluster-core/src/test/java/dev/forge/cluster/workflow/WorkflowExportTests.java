@@ -17,8 +17,8 @@ class WorkflowExportTests {
 
     private static final UUID ID = UUID.fromString("01900000-0000-7000-8000-000000000001");
 
-    private static WorkflowExport.Step step(String kind, String result) {
-        return new WorkflowExport.Step(0, "a", kind, "completed", 1, result, null, null, null);
+    private static WorkflowExport.Step step(StepKind kind, String result) {
+        return new WorkflowExport.Step(0, "a", kind, StepStatus.COMPLETED, 1, result, null, null, null);
     }
 
     private static String maskedInput(String input) {
@@ -49,7 +49,15 @@ class WorkflowExportTests {
     @Test
     void masking_replaces_results_and_errors_except_for_those_that_the_cluster_parses() {
         var failed = new WorkflowExport.Step(
-                3, "pay", "step", "failed", 2, "{\"card\": 4711}", "card 4711", Instant.EPOCH, ID);
+                3,
+                "pay",
+                StepKind.STEP,
+                StepStatus.FAILED,
+                2,
+                "{\"card\": 4711}",
+                "card 4711",
+                Instant.EPOCH,
+                ID);
         var export = new WorkflowExport(
                         ID,
                         "checkout",
@@ -57,10 +65,10 @@ class WorkflowExportTests {
                         WorkflowStatus.FAILED,
                         null,
                         List.of(
-                                step("now", "\"2030-01-01T00:00:00Z\""),
-                                step("uuid", "\"" + ID + "\""),
-                                step("batch", "\"COMPLETED\""),
-                                step("signal", "\"yes\""),
+                                step(StepKind.NOW, "\"2030-01-01T00:00:00Z\""),
+                                step(StepKind.UUID, "\"" + ID + "\""),
+                                step(StepKind.BATCH, "\"COMPLETED\""),
+                                step(StepKind.SIGNAL, "\"yes\""),
                                 failed))
                 .masked();
         assertThat(export.input()).isNull();
@@ -70,20 +78,36 @@ class WorkflowExportTests {
                         "\"2030-01-01T00:00:00Z\"", "\"" + ID + "\"", "\"COMPLETED\"", "\"x\"", "{\"card\": 0}");
         assertThat(export.steps().get(4))
                 .isEqualTo(new WorkflowExport.Step(
-                        3, "pay", "step", "failed", 2, "{\"card\": 0}", "x", Instant.EPOCH, ID));
+                        3,
+                        "pay",
+                        StepKind.STEP,
+                        StepStatus.FAILED,
+                        2,
+                        "{\"card\": 0}",
+                        "x",
+                        Instant.EPOCH,
+                        ID));
     }
 
     @Test
     void export_is_one_line_of_json() {
         var step = new WorkflowExport.Step(
-                0, "a \"b\" \\", "step", "timed_out", 1, "{\"a\": 1.50}", "line\n\tnext é", Instant.EPOCH, ID);
+                0,
+                "a \"b\" \\",
+                StepKind.STEP,
+                StepStatus.TIMED_OUT,
+                1,
+                "{\"a\": 1.50}",
+                "line\n\tnext é",
+                Instant.EPOCH,
+                ID);
         assertThat(new WorkflowExport(
                                 ID,
                                 "checkout",
                                 "2",
                                 WorkflowStatus.BLOCKED_MISSING_VERSION,
                                 null,
-                                List.of(step, step("now", "null")))
+                                List.of(step, step(StepKind.NOW, "null")))
                         .json())
                 .isEqualTo("{\"id\":\"" + ID
                         + "\",\"name\":\"checkout\",\"version\":\"2\",\"status\":\"blocked_missing_version\",\"input\":null,"
@@ -132,7 +156,7 @@ class WorkflowExportTests {
                 .isThrownBy(run::masked)
                 .withMessageContaining("Cannot mask the input: not JSON at position")
                 .satisfies(e -> assertThat(e).hasMessageNotContaining("secret"));
-        var step = new WorkflowExport.Step(7, "a", "step", "completed", 1, text, null, null, null);
+        var step = new WorkflowExport.Step(7, "a", StepKind.STEP, StepStatus.COMPLETED, 1, text, null, null, null);
         assertThatIllegalArgumentException()
                 .isThrownBy(() ->
                         new WorkflowExport(ID, "checkout", "1", WorkflowStatus.RUNNING, null, List.of(step)).masked())
@@ -152,8 +176,8 @@ class WorkflowExportTests {
         var step = new WorkflowExport.Step(
                 0,
                 separators,
-                "step",
-                "failed",
+                StepKind.STEP,
+                StepStatus.FAILED,
                 1,
                 "{\n\t\"%s\":\r\"%s\"}".formatted(separators, separators),
                 separators,

@@ -8,7 +8,7 @@ import dev.forge.cluster.daemon.ClusterDaemon;
 import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobContext;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
 import java.time.Duration;
@@ -54,7 +54,7 @@ class DashboardTestApplication {
 
     @ClusterJob(name = "fails")
     void fail() {
-        throw new PermanentJobFailure(MARKUP);
+        throw new NonRetryableJobException(MARKUP);
     }
 
     @ClusterJob(name = "waits", concurrency = 2)
@@ -76,7 +76,7 @@ class DashboardTestApplication {
     @ClusterJob(name = "call-bank")
     void callBank() {
         if (!bankIsUp.get()) {
-            throw new PermanentJobFailure("The bank is down");
+            throw new NonRetryableJobException("The bank is down");
         }
     }
 
@@ -84,7 +84,7 @@ class DashboardTestApplication {
     @ClusterJob(name = "charge")
     void charge(Map<String, String> payload) {
         if (!"valid".equals(payload.get("card"))) {
-            throw new PermanentJobFailure("Invalid card");
+            throw new NonRetryableJobException("Invalid card");
         }
     }
 
@@ -109,7 +109,7 @@ class DashboardTestApplication {
 
     @ClusterCron(name = "nightly-report", value = "0 3 * * *")
     void nightlyReport(CronContext cron) {
-        throw new PermanentJobFailure("No paper");
+        throw new NonRetryableJobException("No paper");
     }
 
     @ClusterCron(name = "new-year", value = "0 0 1 1 *")

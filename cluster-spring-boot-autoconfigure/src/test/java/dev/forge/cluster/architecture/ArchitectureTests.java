@@ -3,6 +3,7 @@
 package dev.forge.cluster.architecture;
 
 import static com.tngtech.archunit.core.domain.JavaCall.Predicates.target;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.INTERFACES;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAPackage;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideOutsideOfPackage;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideOutsideOfPackages;
@@ -125,6 +126,10 @@ class ArchitectureTests {
                 .should()
                 .dependOnClassesThat()
                 .resideInAnyPackage(INTERNAL + "..", WIRING + "..")),
+        DEFAULT_METHODS_OF_THE_API_DO_NOT_THROW(methods()
+                .that()
+                .areDeclaredInClassesThat(resideOutsideOfPackages(INTERNAL + "..", WIRING + "..").and(INTERFACES))
+                .should(throwNothingByDefault())),
         API_PACKAGES_DEPEND_ONE_WAY(classes().should(useOnly(ROOT, API))),
         SLICES_DEPEND_ONE_WAY(classes().should(useOnly(INTERNAL, SLICES))),
         JOBS_DEPEND_IN_THE_ORDER_OF_LIFE(classes().should(useOnly(INTERNAL + ".job", LIFE_OF_A_JOB))),
@@ -308,6 +313,22 @@ class ArchitectureTests {
                         events.add(SimpleConditionEvent.violated(type, dependency.getDescription()));
                     }
                 });
+            }
+        };
+    }
+
+    /** An application that implements or mocks an interface must not find out at run time what it has forgotten. */
+    private static ArchCondition<JavaMethod> throwNothingByDefault() {
+        return new ArchCondition<>("throw nothing by default") {
+            @Override
+            public void check(JavaMethod method, ConditionEvents events) {
+                Set<JavaModifier> modifiers = method.getModifiers();
+                if (modifiers.contains(JavaModifier.STATIC) || modifiers.contains(JavaModifier.PRIVATE)) {
+                    return;
+                }
+                method.getConstructorCallsFromSelf().stream()
+                        .filter(call -> call.getTargetOwner().isAssignableTo(Throwable.class))
+                        .forEach(call -> events.add(SimpleConditionEvent.violated(method, call.getDescription())));
             }
         };
     }

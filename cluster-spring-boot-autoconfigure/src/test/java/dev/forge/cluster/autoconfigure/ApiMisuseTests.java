@@ -580,8 +580,12 @@ class ApiMisuseTests {
             }
             StartupCoordinator startup = context.getBean(StartupCoordinator.class);
             isNull("StartupCoordinator.tryAcquire", "action", () -> startup.tryAcquire(null));
-            isNull("StartupCoordinator.tryAcquire", "ttl", () -> startup.tryAcquire("x", null));
+            isNull("StartupCoordinator.tryAcquire", "timeToLive", () -> startup.tryAcquire("x", null));
             isNull("StartupCoordinator.release", "action", () -> startup.release(null));
+            isNull("StartupCoordinator.once", "name", () -> startup.once(null, "1", () -> {}));
+            isNull("StartupCoordinator.once", "version", () -> startup.once("x", null, () -> {}));
+            isNull("StartupCoordinator.once", "timeout", () -> startup.once("x", "1", null, () -> {}));
+            isNull("StartupCoordinator.once", "action", () -> startup.once("x", "1", null));
             RateLimiter limiter = context.getBean(RateLimiter.class);
             RateLimit limit = RateLimit.of(1, Duration.ofSeconds(1));
             isNull("RateLimiter.tryAcquire", "name", () -> limiter.tryAcquire(null, limit));

@@ -10,7 +10,7 @@ import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.leader.Leadership;
-import dev.forge.cluster.leader.LeadershipLostException;
+import dev.forge.cluster.leader.NotLeaderException;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CyclicBarrier;
@@ -118,7 +118,7 @@ class SchemaSetupTests extends AbstractApplicationTests {
                     assertThat(context).hasNotFailed();
                     Leadership leadership = context.getBean(Leadership.class);
                     // The call fails before the election, and while a paused machine has lost its term.
-                    await().ignoreException(LeadershipLostException.class)
+                    await().ignoreException(NotLeaderException.class)
                             .until(() -> leadership.<String>fenced(Leadership.SCHEDULER, () -> "done"), "done"::equals);
                 });
         database.jdbc().sql("DROP OWNED BY tenant_owner CASCADE").update();

@@ -3,6 +3,7 @@
 package dev.forge.cluster.test;
 
 import dev.forge.cluster.internal.job.operate.InspectableJobs;
+import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.util.List;
@@ -75,7 +76,11 @@ public final class WorkflowRun {
                         info.wakeAt() == null ? "" : ", continues at " + info.wakeAt(),
                         info.lastError() == null ? "" : ", error: " + info.lastError(),
                         info.steps().stream()
-                                .map(step -> "%s '%s' (%s)".formatted(step.kind(), step.name(), step.status()))
+                                .map(step -> "%s '%s' (%s)"
+                                        .formatted(
+                                                EnumText.underscored(step.kind()),
+                                                step.name(),
+                                                EnumText.underscored(step.status())))
                                 .toList());
     }
 }

@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test;
 
+import dev.forge.cluster.workflow.StepKind;
+import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.time.Instant;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Objects;
 import org.assertj.core.api.AbstractAssert;
@@ -57,8 +60,8 @@ public final class WorkflowRunAssert extends AbstractAssert<WorkflowRunAssert, W
     public WorkflowRunAssert hasCompletedSteps(String... steps) {
         isNotNull();
         List<String> found = actual.info().steps().stream()
-                .filter(step -> step.kind().equals("step")
-                        && List.of("completed", "compensated").contains(step.status()))
+                .filter(step -> step.kind() == StepKind.STEP
+                        && EnumSet.of(StepStatus.COMPLETED, StepStatus.COMPENSATED).contains(step.status()))
                 .map(WorkflowInfo.Step::name)
                 .toList();
         return requireEqual("completed steps", List.of(steps), found);

@@ -11,9 +11,9 @@ import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.ClaimLostException;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.leader.Leadership;
-import dev.forge.cluster.leader.LeadershipLostException;
+import dev.forge.cluster.leader.NotLeaderException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
@@ -123,7 +123,7 @@ class CronContextTests extends AbstractCronTests {
                 runs.add(new Run(context.name(), context.job().nodeName(), context.slot(), context.term()));
             } catch (RuntimeException e) {
                 failure.set(e);
-                throw new PermanentJobFailure("over", e);
+                throw new NonRetryableJobException("over", e);
             }
         });
         startLeader(work);
@@ -159,7 +159,7 @@ class CronContextTests extends AbstractCronTests {
                 cron("report", YEARLY),
                 () -> elsewhere("UPDATE forge_leaders SET current_term = current_term + 1"),
                 failure);
-        assertThat(failure.get()).isInstanceOf(LeadershipLostException.class);
+        assertThat(failure.get()).isInstanceOf(NotLeaderException.class);
         assertThat(count("effects")).isZero();
     }
 
@@ -190,13 +190,13 @@ class CronContextTests extends AbstractCronTests {
                         recordRun(context);
                     } catch (RuntimeException e) {
                         failure.set(e);
-                        throw new PermanentJobFailure("over", e);
+                        throw new NonRetryableJobException("over", e);
                     }
                 });
         leader.set(startLeader(work));
         due("report");
         await().until(() -> failure.get() != null || !runs.isEmpty());
-        assertThat(failure.get()).isInstanceOf(LeadershipLostException.class);
+        assertThat(failure.get()).isInstanceOf(NotLeaderException.class);
         assertThat(count("effects")).isZero();
     }
 

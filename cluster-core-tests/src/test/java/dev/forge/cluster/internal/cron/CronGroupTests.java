@@ -5,7 +5,6 @@ package dev.forge.cluster.internal.cron;
 import static dev.forge.cluster.internal.job.TestJobs.cron;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.internal.node.TestCluster.Member;
@@ -107,8 +106,5 @@ class CronGroupTests extends AbstractCronTests {
         refused(
                 () -> leader.crons().create(mail("c", "x".repeat(501))),
                 "Cron 'c': group of 501 characters; at most 500 are allowed");
-        assertThatThrownBy(() -> CronDefinition.cron("c", YEARLY).withGroup(null))
-                .isInstanceOf(IllegalArgumentException.class)
-                .hasMessage("CronDefinition.withGroup: group must not be null");
     }
 }

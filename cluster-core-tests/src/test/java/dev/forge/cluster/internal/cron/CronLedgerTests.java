@@ -11,7 +11,7 @@ import dev.forge.cluster.internal.TableReads;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -57,7 +57,7 @@ class CronLedgerTests extends AbstractCronTests {
     @Test
     void last_run_is_reported_behind_slots_that_did_not_run() {
         work.on(cron("report", YEARLY), context -> {
-            throw new PermanentJobFailure("no paper");
+            throw new NonRetryableJobException("no paper");
         });
         Member leader = startLeader(work);
         Instant ran = due("report", Duration.ofSeconds(9));
@@ -77,7 +77,7 @@ class CronLedgerTests extends AbstractCronTests {
     @Test
     void outcome_of_a_run_outlives_its_job() {
         work.on(cron("report", YEARLY), context -> {
-            throw new PermanentJobFailure("no paper");
+            throw new NonRetryableJobException("no paper");
         });
         Member leader = startLeader(work);
         due("report", Duration.ofSeconds(9));

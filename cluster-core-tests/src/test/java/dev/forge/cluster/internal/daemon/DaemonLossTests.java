@@ -11,7 +11,7 @@ import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.internal.daemon.TestDaemons.DaemonNode;
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestNodes;
-import dev.forge.cluster.leader.LeadershipLostException;
+import dev.forge.cluster.leader.NotLeaderException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TcpProxy;
 import dev.forge.cluster.test.TestDatabase;
@@ -146,7 +146,7 @@ class DaemonLossTests extends AbstractDaemonTests {
         await().until(() -> nodes.cluster.term("daemon:deaf") > zombie.term()
                 && one.node().elector().isUndisputed("daemon:deaf"));
         assertThat(zombie.stopRequested()).isTrue();
-        assertThatExceptionOfType(LeadershipLostException.class)
+        assertThatExceptionOfType(NotLeaderException.class)
                 .isThrownBy(() -> zombie.fenced(
                         () -> jdbc.sql("INSERT INTO daemon_writes VALUES (2)").update()));
         // The node leads again, but does not start a second method beside the first.

@@ -20,7 +20,7 @@ import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
@@ -66,7 +66,7 @@ class JobBatchTests extends JobFixture {
     void handlers() {
         work.on(job("line").taking(Line.class), (payload, context) -> {
             if (failing.get() && ((Line) payload).number() % 10 == 0) {
-                throw new PermanentJobFailure("a bad line");
+                throw new NonRetryableJobException("a bad line");
             }
             ran.incrementAndGet();
             return context.batch();

@@ -16,7 +16,7 @@ import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
@@ -48,7 +48,7 @@ class JobDependencyTests extends JobFixture {
         work.on("other", context -> order.add(context.id()));
         work.on(TestJobs.job("later").taking(Later.class), (payload, context) -> order.add(context.id()));
         work.on("bad", context -> {
-            throw new PermanentJobFailure("bad");
+            throw new NonRetryableJobException("bad");
         });
     }
 
@@ -61,7 +61,7 @@ class JobDependencyTests extends JobFixture {
     }
 
     private static JobOptions after(UUID... jobs) {
-        return JobOptions.defaults().withAfter(jobs);
+        return JobOptions.defaults().withStartAfterSuccessOf(jobs);
     }
 
     private int dependencies() {
@@ -80,7 +80,7 @@ class JobDependencyTests extends JobFixture {
         List<UUID> first = IntStream.range(0, 20)
                 .mapToObj(n -> enqueue(one, "job", JobOptions.defaults()))
                 .toList();
-        UUID last = enqueue(two, "other", JobOptions.defaults().withAfter(first));
+        UUID last = enqueue(two, "other", JobOptions.defaults().withStartAfterSuccessOf(first));
         UUID next = enqueue(one, "other", after(last));
         assertThat(one.jobs().explain(last).reason()).isEqualTo(JobExplanation.Reason.WAITING_FOR_JOBS);
         assertThat(one.jobs().explain(next).text()).contains(last.toString());
@@ -109,7 +109,7 @@ class JobDependencyTests extends JobFixture {
         UUID bad = enqueue(one, "bad", JobOptions.defaults());
         UUID second = enqueue(one, "job", after(bad));
         UUID third = enqueue(one, "job", after(second));
-        UUID anyway = enqueue(one, "job", JobOptions.defaults().withAfterEnd(List.of(bad, third)));
+        UUID anyway = enqueue(one, "job", JobOptions.defaults().withStartAfterEndOf(List.of(bad, third)));
         one.jobs().resume("bad");
 
         JobInfo cancelled = one.ended(second);
@@ -149,7 +149,7 @@ class JobDependencyTests extends JobFixture {
         one.jobs()
                 .enqueueAll(
                         IntStream.range(0, 200).mapToObj(Later::new).toList(),
-                        JobOptions.defaults().withAfter(first));
+                        JobOptions.defaults().withStartAfterSuccessOf(first));
         one.jobs().resume("job");
         await().untilAsserted(() -> assertThat(dependencies()).isZero());
         assertThat(jdbc.sql(

@@ -103,7 +103,7 @@ class JobGroupTests extends JobFixture {
         one.jobs().pause("other");
         UUID other = one.jobs().enqueueNamed("other", null).id();
         UUID waiting =
-                one.jobs().enqueueNamed("job", null, in("a").withAfter(other)).id();
+                one.jobs().enqueueNamed("job", null, in("a").withStartAfterSuccessOf(other)).id();
         UUID later = one.jobs().enqueueNamed("job", null, in("a")).id();
         assertThat(one.ended(later).status()).isEqualTo(JobStatus.COMPLETED);
         one.jobs().resume("other");

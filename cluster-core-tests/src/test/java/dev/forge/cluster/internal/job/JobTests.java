@@ -13,8 +13,8 @@ import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.job.Outcome;
-import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimitDecision;
@@ -116,14 +116,14 @@ class JobTests extends JobFixture {
     @Test
     void permanent_failure_is_not_repeated() {
         work.on("permanent", context -> {
-            throw new PermanentJobFailure("no such customer");
+            throw new NonRetryableJobException("no such customer");
         });
-        work.on(job("excluded").excluding(IllegalArgumentException.class), (payload, context) -> {
+        work.on(job("no-retry").noRetryFor(IllegalArgumentException.class), (payload, context) -> {
             throw new NumberFormatException("12x");
         });
         work.on(job("decided"), (payload, context) -> Outcome.fail("decided so"));
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        for (String name : List.of("permanent", "excluded", "decided")) {
+        for (String name : List.of("permanent", "no-retry", "decided")) {
             JobInfo job = member.ended(member.jobs().enqueueNamed(name, null).id());
             assertThat(job.status()).as(name).isEqualTo(JobStatus.FAILED);
             assertThat(job.attempts()).isOne();
@@ -341,7 +341,7 @@ class JobTests extends JobFixture {
         JobHandler usual = new TestJobs(database.dataSource())
                 .on(job("job").taking(Order.class), (payload, context) -> {
                     if (((Order) payload).quantity() == 0) {
-                        throw new PermanentJobFailure("none");
+                        throw new NonRetryableJobException("none");
                     }
                     return null;
                 })
@@ -355,7 +355,7 @@ class JobTests extends JobFixture {
                         null,
                         usual.priority(),
                         new JobHandler.Limits(
-                                limits.maxAttempts(), limits.backoff(), 0, limits.excluded(), null, Duration.ZERO),
+                                limits.maxAttempts(), limits.backoff(), 0, limits.noRetryFor(), null, Duration.ZERO),
                         usual.target()));
         Member member = cluster.start("one", work, UnaryOperator.identity());
         UUID failed = member.jobs().enqueue(new Order("a", 0)).id();

@@ -79,28 +79,28 @@ public final class TestJobs {
             Type payload,
             int maxAttempts,
             Duration timeout,
-            Set<Class<? extends Throwable>> excluded,
+            Set<Class<? extends Throwable>> noRetryFor,
             JobHandler.Transaction transaction,
             JobHandler.Grouping grouping) {
 
         public Declared taking(Type type) {
-            return new Declared(name, aliases, type, maxAttempts, timeout, excluded, transaction, grouping);
+            return new Declared(name, aliases, type, maxAttempts, timeout, noRetryFor, transaction, grouping);
         }
 
         public Declared attempts(int max) {
-            return new Declared(name, aliases, payload, max, timeout, excluded, transaction, grouping);
+            return new Declared(name, aliases, payload, max, timeout, noRetryFor, transaction, grouping);
         }
 
         public Declared timeout(Duration limit) {
-            return new Declared(name, aliases, payload, maxAttempts, limit, excluded, transaction, grouping);
+            return new Declared(name, aliases, payload, maxAttempts, limit, noRetryFor, transaction, grouping);
         }
 
-        Declared excluding(Class<? extends Throwable> type) {
+        Declared noRetryFor(Class<? extends Throwable> type) {
             return new Declared(name, aliases, payload, maxAttempts, timeout, Set.of(type), transaction, grouping);
         }
 
         Declared alias(String alias) {
-            return new Declared(name, List.of(alias), payload, maxAttempts, timeout, excluded, transaction, grouping);
+            return new Declared(name, List.of(alias), payload, maxAttempts, timeout, noRetryFor, transaction, grouping);
         }
 
         public Declared grouped(JobHandler.GroupOfPayload group, JobLimits limits, boolean ordered) {
@@ -110,13 +110,13 @@ public final class TestJobs {
                     payload,
                     maxAttempts,
                     timeout,
-                    excluded,
+                    noRetryFor,
                     transaction,
                     new JobHandler.Grouping(group, limits, ordered));
         }
 
         public Declared in(JobHandler.Transaction own) {
-            return new Declared(name, aliases, payload, maxAttempts, timeout, excluded, own, grouping);
+            return new Declared(name, aliases, payload, maxAttempts, timeout, noRetryFor, own, grouping);
         }
     }
 
@@ -141,7 +141,8 @@ public final class TestJobs {
                 declared.aliases,
                 null,
                 JobPriority.NORMAL.value(),
-                new JobHandler.Limits(declared.maxAttempts, backoff, 0, declared.excluded, declared.timeout, retention),
+                new JobHandler.Limits(
+                        declared.maxAttempts, backoff, 0, declared.noRetryFor, declared.timeout, retention),
                 declared.grouping,
                 new JobHandler.Target(
                         declared.payload,
@@ -161,7 +162,8 @@ public final class TestJobs {
                 declared.aliases,
                 null,
                 JobPriority.NORMAL.value(),
-                new JobHandler.Limits(declared.maxAttempts, backoff, 0, declared.excluded, declared.timeout, retention),
+                new JobHandler.Limits(
+                        declared.maxAttempts, backoff, 0, declared.noRetryFor, declared.timeout, retention),
                 declared.grouping,
                 new JobHandler.Target(declared.payload, declared.transaction, code, "test " + declared.name)));
         return this;

@@ -376,7 +376,7 @@ class UndeletableRowTests extends AbstractExecutionTests {
                         null,
                         usual.priority(),
                         new JobHandler.Limits(
-                                limits.maxAttempts(), limits.backoff(), 0, limits.excluded(), null, Duration.ZERO),
+                                limits.maxAttempts(), limits.backoff(), 0, limits.noRetryFor(), null, Duration.ZERO),
                         usual.target()));
         Member member = compactor();
         UUID id = member.jobs().enqueueNamed("referenced", null).id();

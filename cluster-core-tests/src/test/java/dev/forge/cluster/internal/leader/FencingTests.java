@@ -12,7 +12,7 @@ import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.internal.runtime.Pace;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.LeadershipLost;
-import dev.forge.cluster.leader.LeadershipLostException;
+import dev.forge.cluster.leader.NotLeaderException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
@@ -86,7 +86,7 @@ class FencingTests {
                 .fenced(
                         SCHEDULER,
                         () -> jdbc.sql("INSERT INTO fenced VALUES (1)").update());
-        assertThatExceptionOfType(LeadershipLostException.class)
+        assertThatExceptionOfType(NotLeaderException.class)
                 .isThrownBy(() -> one.leadership().fenced(SCHEDULER, () -> {
                     int rows = jdbc.sql("INSERT INTO fenced VALUES (2)").update();
                     // Another term has begun meanwhile, as if this node had been frozen here.
@@ -144,7 +144,7 @@ class FencingTests {
         Member one = cluster.start("one", TestNodes::steady);
         await().until(() -> one.leadership().isLeader(SCHEDULER));
         Member two = cluster.start("two", TestNodes::steady);
-        assertThatExceptionOfType(LeadershipLostException.class)
+        assertThatExceptionOfType(NotLeaderException.class)
                 .isThrownBy(() -> two.leadership().fenced(SCHEDULER, () -> {
                     throw new AssertionError("begun");
                 }));
@@ -178,7 +178,7 @@ class FencingTests {
         try (Connection blocking = database.dataSource().getConnection()) {
             blocking.setAutoCommit(false);
             blocking.createStatement().execute("SELECT FROM forge_leaders WHERE role = 'reports' FOR UPDATE");
-            assertThatExceptionOfType(LeadershipLostException.class)
+            assertThatExceptionOfType(NotLeaderException.class)
                     .isThrownBy(() -> one.leadership().fenced("reports", () -> {
                         // The row still has this node and its term.
                         one.node().elector().abandon("reports");
@@ -271,7 +271,7 @@ class FencingTests {
     @Test
     void error_of_fenced_work_for_an_undeclared_role_says_how_to_declare_it() {
         Member one = cluster.start("one", TestNodes::steady);
-        assertThatExceptionOfType(LeadershipLostException.class)
+        assertThatExceptionOfType(NotLeaderException.class)
                 .isThrownBy(() -> one.leadership().fenced("import", () -> {}))
                 .withMessage("role import: this node does not lead, and does not stand for election:"
                         + " put @LeaderRole(\"import\") on a bean, or call Leadership.join");

@@ -12,7 +12,7 @@ import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.leader.Leadership;
-import dev.forge.cluster.leader.LostLeadership;
+import dev.forge.cluster.leader.LeadershipLossAction;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -71,7 +71,7 @@ class RequiredLeadershipTests {
     void node_of_mode_leader_exits_after_a_lost_leadership_if_configured() {
         var exits = new AtomicInteger();
         Member one = cluster.create("one", RequiredLeadershipTests::mustLead);
-        one.node().requiredLeadership().onLost(LostLeadership.EXIT, exits::incrementAndGet);
+        one.node().requiredLeadership().onLost(LeadershipLossAction.EXIT, exits::incrementAndGet);
         try {
             one.node().start();
             assertThat(exits).hasValue(0);

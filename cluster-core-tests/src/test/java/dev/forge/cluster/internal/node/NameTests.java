@@ -102,7 +102,8 @@ class NameTests {
             calls.put("lock", () -> member.locks().tryLock(bad));
             calls.put(
                     "startup action",
-                    () -> new DefaultStartupCoordinator(member.locks(), Duration.ofSeconds(1)).tryAcquire(bad));
+                    () -> new DefaultStartupCoordinator(member.locks(), Duration.ofSeconds(1), actions)
+                            .tryAcquire(bad));
             calls.put("workflow", () -> workflows.start(bad, null));
             calls.put("run key", () -> workflows.start("checkout", null, bad));
             calls.put("signal", () -> workflows.signal(UUID.randomUUID(), bad, "value"));

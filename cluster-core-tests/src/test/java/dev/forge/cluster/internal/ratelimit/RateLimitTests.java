@@ -467,7 +467,7 @@ class RateLimitTests {
                     .withMessageContaining("limit[a");
             assertThatIllegalArgumentException()
                     .isThrownBy(() -> node.tryAcquire("limit", once, 2))
-                    .withMessage("permits (2) must be between 1 and the limit's burst (1)");
+                    .withMessage("RateLimiter.tryAcquire: permits (2) must be between 1 and the limit's burst (1)");
         });
     }
 

@@ -337,8 +337,8 @@ class StartupActionTests {
 
     @Test
     void acquired_action_belongs_to_one_node_until_it_is_released() {
-        var first = new DefaultStartupCoordinator(cluster.start("one", s -> s).locks(), Duration.ofMinutes(5));
-        var second = new DefaultStartupCoordinator(cluster.start("two", s -> s).locks(), Duration.ofMinutes(5));
+        StartupCoordinator first = start("one");
+        StartupCoordinator second = start("two");
         assertThat(first.tryAcquire("seed", Duration.ofMinutes(5))).isTrue();
         assertThat(second.tryAcquire("seed", Duration.ofMinutes(5))).isFalse();
         second.release("seed");

@@ -10,6 +10,7 @@ import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.Step;
+import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
@@ -175,7 +176,7 @@ class WorkflowAttemptTests {
             WorkflowInfo info = one.ended(run);
             assertThat(info.status()).as(name).isEqualTo(WorkflowStatus.FAILED);
             assertThat(calls).as("calls of %s", name).hasSize(ATTEMPTS);
-            assertThat(info.steps().get(0).status()).as(name).isEqualTo("compensation_failed");
+            assertThat(info.steps().get(0).status()).as(name).isEqualTo(StepStatus.COMPENSATION_FAILED);
         }
     }
 

@@ -16,7 +16,7 @@ import dev.forge.cluster.job.JobBatchStatus;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.StepFailedException;
@@ -72,7 +72,7 @@ class WorkflowChildTests extends WorkflowFixture {
             work.sweep = Duration.ofMinutes(1);
             work.on("good", context -> {});
             work.on("bad", context -> {
-                throw new PermanentJobFailure("bad");
+                throw new NonRetryableJobException("bad");
             });
         };
         flows.on("import", String.class, (wf, input) -> {
@@ -170,7 +170,7 @@ class WorkflowChildTests extends WorkflowFixture {
     @Test
     void failed_job_or_child_is_a_failed_step() {
         flows.work = jobs -> jobs.on("breaks", context -> {
-            throw new PermanentJobFailure("broken");
+            throw new NonRetryableJobException("broken");
         });
         flows.on("child", wf -> {
             throw new IllegalStateException("ill-bred");
@@ -256,7 +256,7 @@ class WorkflowChildTests extends WorkflowFixture {
                     String.class,
                     () -> did("deep"),
                     s -> s.withCompensation(x -> {
-                        throw new PermanentJobFailure("cannot be undone");
+                        throw new NonRetryableJobException("cannot be undone");
                     }));
             return wf.awaitSignal("never", String.class);
         });

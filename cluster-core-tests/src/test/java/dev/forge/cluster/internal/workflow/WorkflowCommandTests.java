@@ -18,6 +18,7 @@ import dev.forge.cluster.node.NodeRole;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.StepFailedException;
+import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Connection;
@@ -477,7 +478,7 @@ class WorkflowCommandTests {
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
         WorkflowInfo.Step after =
                 one.workflows().find(run).orElseThrow().steps().get(0);
-        assertThat(after.status()).isEqualTo("compensated");
+        assertThat(after.status()).isEqualTo(StepStatus.COMPENSATED);
         assertThat(after.finishedAt()).isEqualTo(before.finishedAt());
         assertThat(after.compensationAttempts()).isEqualTo(2);
     }

@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.Step;
+import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.time.Duration;
@@ -68,7 +69,12 @@ class WorkflowCompensationTests extends WorkflowFixture {
         assertThat(written(run)).containsExactly("reserve", "charge", "undo charge", "undo reserve");
         assertThat(info.steps())
                 .extracting(WorkflowInfo.Step::status)
-                .containsExactly("compensated", "compensated", "completed", "timed_out", "failed");
+                .containsExactly(
+                        StepStatus.COMPENSATED,
+                        StepStatus.COMPENSATED,
+                        StepStatus.COMPLETED,
+                        StepStatus.TIMED_OUT,
+                        StepStatus.FAILED);
         WorkflowInfo.Step reserve = info.steps().get(0);
         WorkflowInfo.Step charge = info.steps().get(1);
         assertThat(charge.compensationStartedAt()).isBetween(charge.finishedAt(), charge.compensatedAt());

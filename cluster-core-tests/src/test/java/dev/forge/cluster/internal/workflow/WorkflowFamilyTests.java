@@ -8,10 +8,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.Step;
+import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
@@ -80,7 +81,7 @@ class WorkflowFamilyTests {
         var go = new CountDownLatch(1);
         flows.work = jobs -> jobs.on(TestJobs.job("import"), (payload, context) -> {
             if (broken.get()) {
-                throw new PermanentJobFailure("broken");
+                throw new NonRetryableJobException("broken");
             }
             begun.countDown();
             go.await();
@@ -108,7 +109,7 @@ class WorkflowFamilyTests {
         var broken = new AtomicBoolean(true);
         flows.work = jobs -> jobs.on(TestJobs.job("import"), (payload, context) -> {
             if (broken.get()) {
-                throw new PermanentJobFailure("broken");
+                throw new NonRetryableJobException("broken");
             }
             return did("imported");
         });
@@ -407,7 +408,7 @@ class WorkflowFamilyTests {
         assertThat(one.workflows().list(null, null, 10))
                 .extracting(WorkflowInfo::status)
                 .containsOnly(WorkflowStatus.COMPENSATED);
-        assertThat(info.steps()).extracting(WorkflowInfo.Step::status).containsOnly("compensated");
+        assertThat(info.steps()).extracting(WorkflowInfo.Step::status).containsOnly(StepStatus.COMPENSATED);
     }
 
     @Test

@@ -6,7 +6,7 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.Step;
@@ -87,7 +87,7 @@ class WorkflowOperationTests extends WorkflowFixture {
             try {
                 wf.step("first", String.class, () -> {
                     did("first");
-                    throw new PermanentJobFailure("for good");
+                    throw new NonRetryableJobException("for good");
                 });
             } catch (StepFailedException e) {
                 wf.step("instead", String.class, () -> did("instead"));

@@ -6,11 +6,12 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.StepFailedException;
+import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.time.Duration;
@@ -63,8 +64,8 @@ class WorkflowStepTests extends WorkflowFixture {
         assertThat(info.steps())
                 .extracting(WorkflowInfo.Step::name, WorkflowInfo.Step::status, WorkflowInfo.Step::attempts)
                 .containsExactly(
-                        org.assertj.core.groups.Tuple.tuple("double", "completed", 1),
-                        org.assertj.core.groups.Tuple.tuple("nothing", "completed", 1));
+                        org.assertj.core.groups.Tuple.tuple("double", StepStatus.COMPLETED, 1),
+                        org.assertj.core.groups.Tuple.tuple("nothing", StepStatus.COMPLETED, 1));
         assertThat(job(run)).containsEntry("status", "completed").containsEntry("attempts", 1);
     }
 
@@ -143,7 +144,7 @@ class WorkflowStepTests extends WorkflowFixture {
             try {
                 how = wf.step("charge", String.class, () -> {
                     did("charge");
-                    throw new PermanentJobFailure("no money");
+                    throw new NonRetryableJobException("no money");
                 });
             } catch (StepFailedException e) {
                 assertThat(e.step()).isEqualTo("charge");

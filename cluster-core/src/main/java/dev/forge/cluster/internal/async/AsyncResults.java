@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.async;
 
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import java.util.List;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
@@ -79,7 +79,7 @@ public final class AsyncResults {
      * Returns the result of a handler that runs in a transaction: the value itself, or that of a completed future. The work of an
      * incomplete future would not be part of the transaction, so such a future is cancelled.
      *
-     * @throws PermanentJobFailure if the future is incomplete
+     * @throws NonRetryableJobException if the future is incomplete
      */
     public static @Nullable Object requireFinished(@Nullable Object returned) throws Exception {
         if (returned == null || !isAsync(returned)) {
@@ -89,7 +89,7 @@ public final class AsyncResults {
             return requireFinished(get(future));
         }
         cancel(returned);
-        throw new PermanentJobFailure(
+        throw new NonRetryableJobException(
                 "the handler is @Transactional and returned an incomplete future (%s), whose work would not be part of the transaction: wait for the future inside of the handler, or remove @Transactional"
                         .formatted(returned.getClass().getName()));
     }
@@ -118,7 +118,7 @@ public final class AsyncResults {
         }
         Future<?> future = REACTIVE ? ReactiveResults.future(value) : null;
         if (future == null) {
-            throw new PermanentJobFailure(
+            throw new NonRetryableJobException(
                     "the handler returned a %s, and no library on the class path can subscribe to it: add io.projectreactor:reactor-core, or return a CompletableFuture"
                             .formatted(value.getClass().getName()));
         }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.async;
 
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -101,7 +101,7 @@ final class ReactiveResults {
                 return;
             }
             cancel();
-            result.completeExceptionally(new PermanentJobFailure(
+            result.completeExceptionally(new NonRetryableJobException(
                     "the handler returned more than %d values: end the stream with then(), or store the values elsewhere"
                             .formatted(MOST_VALUES)));
         }

@@ -10,7 +10,7 @@ import dev.forge.cluster.internal.leader.FencedLeadership;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.job.ClaimLostException;
 import dev.forge.cluster.job.JobContext;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.leader.Leadership;
 import java.time.Instant;
 import java.util.Map;
@@ -52,7 +52,7 @@ public final class CronContexts {
         if (!context.metadata.containsKey("cron")) {
             // Enqueued with SQL, or by a node that does not know the cron: on any node, without a slot and without a
             // term.
-            throw new PermanentJobFailure(
+            throw new NonRetryableJobException(
                     "'%s' is a cron, which only the scheduler may enqueue; Crons.trigger runs it now"
                             .formatted(job.name()));
         }

@@ -31,13 +31,9 @@ import org.jspecify.annotations.Nullable;
  */
 final class CronDefinitionChecks {
 
-    /** The largest catch-up limit: as many slots as one pass may enqueue for a cron. */
-    static final int MAX_CATCH_UP_LIMIT = 1_000;
-
     private static final int MAX_NAME_LENGTH = 200;
     private static final int MAX_TEXT_LENGTH = 500;
 
-    private static final Duration LONGEST_DURATION = Duration.ofDays(36_525);
     private static final Pattern BAD_PATH = Pattern.compile("(^|/)\\.{0,2}(/|$)");
 
     private final CronDeclarations declarations;
@@ -80,12 +76,6 @@ final class CronDefinitionChecks {
         requireLength(name, "expression", cron.expression());
         requireText(name, "handler", cron.handler());
         Integer limit = cron.catchUpLimit();
-        requireBetween(name, "catch-up limit", limit == null ? 1 : limit, 1, MAX_CATCH_UP_LIMIT);
-        Integer attempts = cron.maxAttempts();
-        requireBetween(name, "max attempts", attempts == null ? 1 : attempts, 1, Integer.MAX_VALUE);
-        requireJitter(cron);
-        requireNonNull(name, "misfire", cron.misfire());
-        requireNonNull(name, "overlap", cron.overlap());
         requireHandler(cron);
         CronTarget target = target(cron);
         ZoneId zone = cron.zone();
@@ -119,10 +109,10 @@ final class CronDefinitionChecks {
                 cron.overlap(),
                 cron.jitter().toMillis(),
                 new RunOptions(
-                        attempts,
+                        cron.maxAttempts(),
                         priority(cron, handler),
-                        millis(name, "timeout", cron.timeout(), 1),
-                        millis(name, "retention", cron.retention(), 0),
+                        millis(cron.timeout()),
+                        millis(cron.retention()),
                         group));
         schedule(definition);
         return definition;
@@ -218,19 +208,11 @@ final class CronDefinitionChecks {
         return own != null ? own.value() : handler != null ? handler.priority() : RunOptions.DEFAULTS.priority();
     }
 
-    private static @Nullable Long millis(String cron, String attribute, @Nullable Duration value, long least) {
-        if (value == null) {
-            return null;
-        }
-        if (value.isNegative() || value.compareTo(LONGEST_DURATION) > 0 || value.toMillis() < least) {
-            throw new CronRejectedException("Cron '%s': %s %s must be between %s and %s"
-                    .formatted(cron, attribute, value, Duration.ofMillis(least), LONGEST_DURATION));
-        }
-        return value.toMillis();
+    private static @Nullable Long millis(@Nullable Duration value) {
+        return value == null ? null : value.toMillis();
     }
 
     private static void requireName(String name) {
-        requireNonNull("", "name", name);
         requireText(name, "name", name);
         if (name.length() > MAX_NAME_LENGTH) {
             throw new CronRejectedException("Cron name '%s...' has %d characters, the limit is %d"
@@ -243,23 +225,7 @@ final class CronDefinitionChecks {
         }
     }
 
-    private static void requireJitter(CronDefinition cron) {
-        requireNonNull(cron.name(), "jitter", cron.jitter());
-        if (cron.jitter().isNegative() || cron.jitter().compareTo(CronEngine.LONGEST_JITTER) > 0) {
-            throw new CronRejectedException("Cron '%s': jitter %s must be between 0 and %s"
-                    .formatted(cron.name(), cron.jitter(), CronEngine.LONGEST_JITTER));
-        }
-    }
-
-    // Callers without null checks get the same exception as for any other invalid value.
-    private static void requireNonNull(String cron, String attribute, @Nullable Object value) {
-        if (value == null) {
-            throw new CronRejectedException("Cron '%s': %s must not be null".formatted(cron, attribute));
-        }
-    }
-
     private static void requireText(String cron, String attribute, String text) {
-        requireNonNull(cron, attribute, text);
         if (text.isBlank()) {
             throw new CronRejectedException("Cron '%s': %s '%s' must not be blank"
                     .formatted(Names.printable(cron), attribute, Names.printable(text)));
@@ -275,13 +241,6 @@ final class CronDefinitionChecks {
         if (text.length() > MAX_TEXT_LENGTH) {
             throw new CronRejectedException("Cron '%s': %s of %d characters; at most %d are allowed"
                     .formatted(cron, attribute, text.length(), MAX_TEXT_LENGTH));
-        }
-    }
-
-    private static void requireBetween(String cron, String attribute, long value, long min, long max) {
-        if (value < min || value > max) {
-            throw new CronRejectedException(
-                    "Cron '%s': %s %d must be between %d and %d".formatted(cron, attribute, value, min, max));
         }
     }
 

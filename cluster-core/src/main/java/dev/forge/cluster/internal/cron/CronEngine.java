@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.cron;
 
+import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronRun.Outcome;
 import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.cron.Misfire;
@@ -56,7 +57,7 @@ public final class CronEngine implements NodeComponent {
     static final String CRONS_CHANGED = "crons";
 
     /** The longest jitter that a cron may have. */
-    public static final Duration LONGEST_JITTER = Duration.ofDays(1);
+    public static final Duration LONGEST_JITTER = CronDefinition.LONGEST_JITTER;
 
     private static final Logger log = GuardedLogger.of(CronEngine.class);
     private static final Duration LONGEST_PAUSE = Duration.ofSeconds(1);

@@ -117,7 +117,7 @@ final class CronReconciler {
         return time.nanos() - nextPass >= 0;
     }
 
-    /** Has the next pass compare all definitions even if the live builds are the same. */
+    /** Makes the next pass compare all definitions, even if the live builds are the same. */
     void markOutdated() {
         reconciled = null;
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.cron;
 
+import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronRun.Outcome;
 import dev.forge.cluster.cron.Overlap;
 import dev.forge.cluster.internal.cron.CronJobStore.UnfinishedRun;
@@ -208,7 +209,7 @@ final class CronSlotBatch {
                 // The table may hold any number.
                 new CronPlan.Policy(
                         definition.misfire(),
-                        Math.min(definition.catchUpLimit(), CronDefinitionChecks.MAX_CATCH_UP_LIMIT),
+                        Math.min(definition.catchUpLimit(), CronDefinition.LARGEST_CATCH_UP_LIMIT),
                         definition.overlap()),
                 new CronPlan.Situation(
                         cron.now(),
@@ -277,7 +278,7 @@ final class CronSlotBatch {
 
     private long jitter(Definition definition) {
         // The table may hold any number.
-        long max = Math.min(definition.jitterMillis(), CronEngine.LONGEST_JITTER.toMillis());
+        long max = Math.min(definition.jitterMillis(), CronDefinition.LONGEST_JITTER.toMillis());
         return max == 0 ? 0 : random.nextLong(max + 1);
     }
 

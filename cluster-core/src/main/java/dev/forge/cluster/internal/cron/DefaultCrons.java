@@ -304,10 +304,7 @@ public final class DefaultCrons implements Crons {
     @Override
     public List<CronRun> runs(String name, int limit) {
         CronDefinitionChecks.requireLookupName("Crons.runs", name);
-        if (limit < 1 || limit > MOST_LISTED) {
-            throw new CronRejectedException(
-                    "Cron '%s': limit %d must be between 1 and %d".formatted(name, limit, MOST_LISTED));
-        }
+        Arguments.limit("Crons.runs", limit, MOST_LISTED);
         return reports.runs(name, limit);
     }
 
@@ -316,8 +313,8 @@ public final class DefaultCrons implements Crons {
         Arguments.required("Crons.latestRuns", "names", names);
         names.forEach(name -> CronDefinitionChecks.requireLookupName("Crons.latestRuns", name));
         if (names.size() > MOST_LISTED) {
-            throw new CronRejectedException(
-                    "Crons.latestRuns: %d names are too many, at most %d".formatted(names.size(), MOST_LISTED));
+            throw new IllegalArgumentException("Crons.latestRuns: number of names (%d) must be at most %d"
+                    .formatted(names.size(), MOST_LISTED));
         }
         Arguments.limit("Crons.latestRuns", limit, MOST_LATEST);
         return names.isEmpty() ? Map.of() : reports.latestRuns(Set.copyOf(names), limit);

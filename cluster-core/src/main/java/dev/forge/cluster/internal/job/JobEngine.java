@@ -446,7 +446,7 @@ public final class JobEngine implements NodeComponent {
         }
     }
 
-    /** Has a batch checked soon: a job of it has ended, or it was changed. */
+    /** Schedules a check of a batch that was changed, or of which a job has ended. */
     void batchChanged(UUID batch) {
         batches.changed(batch);
     }

@@ -6,7 +6,7 @@ import dev.forge.cluster.internal.async.AsyncResults;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.leader.Leadership;
-import dev.forge.cluster.leader.LeadershipLostException;
+import dev.forge.cluster.leader.NotLeaderException;
 import java.util.OptionalLong;
 import java.util.UUID;
 import java.util.function.Supplier;
@@ -90,7 +90,7 @@ public final class FencedLeadership implements Leadership {
         UUID self = candidate.id();
         OptionalLong term = term(role);
         if (self == null || term.isEmpty()) {
-            throw new LeadershipLostException("role %s: this node does not lead%s"
+            throw new NotLeaderException("role %s: this node does not lead%s"
                     .formatted(
                             role,
                             candidate.elector().isCandidate(role)
@@ -109,13 +109,13 @@ public final class FencedLeadership implements Leadership {
     /**
      * Takes the fence of a term; a guard for {@link #guarded}.
      *
-     * @throws LeadershipLostException if the term has ended
+     * @throws NotLeaderException if the term has ended
      */
     public void requireTerm(String role, UUID self, long term) {
         // The elector is checked first: writes of a node that has lost the role would share the fence again and again,
         // and keep the next term from beginning.
         if (!candidate.elector().holds(role, term) || !candidate.fences().take(leaders, role, self, term)) {
-            throw new LeadershipLostException(
+            throw new NotLeaderException(
                     "role %s: term %d of this node is over; the work was rolled back".formatted(role, term));
         }
     }

@@ -188,7 +188,7 @@ public final class DefaultClusterLocks implements ClusterLocks {
     private static void requireStorable(Duration lease) {
         if (lease.compareTo(SHORTEST) < 0 || lease.compareTo(LONGEST) > 0) {
             throw new IllegalArgumentException(
-                    "lease (%s) must be between one millisecond and a hundred years".formatted(lease));
+                    "ClusterLocks: lease (%s) must be between one millisecond and a hundred years".formatted(lease));
         }
     }
 

@@ -9,7 +9,7 @@ import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Pause;
 import dev.forge.cluster.leader.Leadership;
-import dev.forge.cluster.leader.LostLeadership;
+import dev.forge.cluster.leader.LeadershipLossAction;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.UUID;
@@ -31,7 +31,7 @@ public final class RequiredLeadership {
     private final Elector elector;
     private final Duration lease;
     private final LongSupplier nanos;
-    private volatile LostLeadership reaction = LostLeadership.NOT_READY;
+    private volatile LeadershipLossAction reaction = LeadershipLossAction.NOT_READY;
     private volatile Runnable exit = () -> {};
     private volatile boolean elected;
     private volatile @Nullable Long lostSince;
@@ -49,7 +49,7 @@ public final class RequiredLeadership {
      *
      * @param exit closes the application and ends the process
      */
-    public void onLost(LostLeadership reaction, Runnable exit) {
+    public void onLost(LeadershipLossAction reaction, Runnable exit) {
         this.reaction = reaction;
         this.exit = exit;
     }
@@ -125,7 +125,7 @@ public final class RequiredLeadership {
         } else if (!lost && nanos.getAsLong() - since > lease.toNanos()) {
             lost = true;
             report(node);
-            if (reaction == LostLeadership.EXIT) {
+            if (reaction == LeadershipLossAction.EXIT) {
                 exit.run();
             }
         }
@@ -152,6 +152,6 @@ public final class RequiredLeadership {
 
     /** Returns whether this node must lead to be ready, and has not led for longer than an election takes. */
     public boolean isUnready() {
-        return lost && reaction == LostLeadership.NOT_READY;
+        return lost && reaction == LeadershipLossAction.NOT_READY;
     }
 }

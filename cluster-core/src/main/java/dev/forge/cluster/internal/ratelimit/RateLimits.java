@@ -165,12 +165,14 @@ public final class RateLimits implements RateLimiter {
         Arguments.required("RateLimiter.tryAcquire", "limit", limit);
         // In a bucket's name the bracket begins the key.
         if (name.isBlank() || name.length() > LONGEST_TEXT || name.indexOf('[') >= 0 || !isStorable(name)) {
-            throw new IllegalArgumentException("name (%s) must have 1 to %d printable ASCII characters other than ["
-                    .formatted(Names.printable(name), LONGEST_TEXT));
+            throw new IllegalArgumentException(
+                    "RateLimiter.tryAcquire: name (%s) must have 1 to %d printable ASCII characters other than ["
+                            .formatted(Names.printable(name), LONGEST_TEXT));
         }
         if (permits < 1 || permits > limit.burst()) {
             throw new IllegalArgumentException(
-                    "permits (%d) must be between 1 and the limit's burst (%d)".formatted(permits, limit.burst()));
+                    "RateLimiter.tryAcquire: permits (%d) must be between 1 and the limit's burst (%d)"
+                            .formatted(permits, limit.burst()));
         }
     }
 

@@ -10,51 +10,50 @@ import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
-import org.jspecify.annotations.Nullable;
 
 /** {@link StartupCoordinator} on the cluster's locks and on the record of completed actions. */
 public final class DefaultStartupCoordinator implements StartupCoordinator {
 
     private final ClusterLocks locks;
-    private final Duration defaultTtl;
-    private final @Nullable StartupActions actions;
+    private final Duration leaseDuration;
+    private final StartupActions actions;
     private final ConcurrentMap<String, ClusterLock> acquired = new ConcurrentHashMap<>();
 
-    /** Creates a coordinator without {@link #once}. */
-    public DefaultStartupCoordinator(ClusterLocks locks, Duration defaultTtl) {
-        this(locks, defaultTtl, null);
-    }
-
-    public DefaultStartupCoordinator(ClusterLocks locks, Duration defaultTtl, @Nullable StartupActions actions) {
+    public DefaultStartupCoordinator(ClusterLocks locks, Duration leaseDuration, StartupActions actions) {
         this.locks = locks;
-        this.defaultTtl = defaultTtl;
+        this.leaseDuration = leaseDuration;
         this.actions = actions;
     }
 
     @Override
     public boolean once(String name, String version, Runnable action) {
-        return actions != null
-                ? actions.once(name, version, action)
-                : StartupCoordinator.super.once(name, version, action);
+        required(name, version, action);
+        return actions.once(name, version, action);
     }
 
     @Override
-    public boolean once(String name, String version, Duration patience, Runnable action) {
-        return actions != null
-                ? actions.once(name, version, patience, action)
-                : StartupCoordinator.super.once(name, version, patience, action);
+    public boolean once(String name, String version, Duration timeout, Runnable action) {
+        required(name, version, action);
+        Arguments.required("StartupCoordinator.once", "timeout", timeout);
+        return actions.once(name, version, timeout, action);
+    }
+
+    private static void required(String name, String version, Runnable action) {
+        Arguments.required("StartupCoordinator.once", "name", name);
+        Arguments.required("StartupCoordinator.once", "version", version);
+        Arguments.required("StartupCoordinator.once", "action", action);
     }
 
     @Override
     public boolean tryAcquire(String action) {
-        return tryAcquire(action, defaultTtl);
+        return tryAcquire(action, leaseDuration);
     }
 
     @Override
-    public boolean tryAcquire(String action, Duration ttl) {
+    public boolean tryAcquire(String action, Duration timeToLive) {
         Arguments.required("StartupCoordinator.tryAcquire", "action", action);
-        Arguments.required("StartupCoordinator.tryAcquire", "ttl", ttl);
-        Optional<ClusterLock> lock = locks.tryLock("startup:" + action, ttl);
+        Arguments.required("StartupCoordinator.tryAcquire", "timeToLive", timeToLive);
+        Optional<ClusterLock> lock = locks.tryLock("startup:" + action, timeToLive);
         lock.ifPresent(taken -> acquired.put(action, taken));
         return lock.isPresent();
     }

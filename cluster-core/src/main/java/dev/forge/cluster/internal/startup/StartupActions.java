@@ -78,7 +78,7 @@ public final class StartupActions {
         Names.require("version of startup action '%s'".formatted(name), version);
         if (patience.isNegative()) {
             throw new IllegalArgumentException(
-                    "Startup action '%s': patience (%s) must not be negative".formatted(name, patience));
+                    "Startup action '%s': timeout (%s) must not be negative".formatted(name, patience));
         }
         // A connection for this call only: the lifecycle closes the control connections, and it may never start.
         try (ControlConnections own = control.apart(1)) {

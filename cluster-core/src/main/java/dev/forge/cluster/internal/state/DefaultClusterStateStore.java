@@ -69,7 +69,8 @@ public final class DefaultClusterStateStore implements ClusterStateStore {
         requireStorable(key);
         if (timeToLive.compareTo(SHORTEST) < 0 || timeToLive.compareTo(LONGEST) > 0) {
             throw new IllegalArgumentException(
-                    "timeToLive (%s) must be between one millisecond and a hundred years".formatted(timeToLive));
+                    "ClusterStateStore.putOnce: timeToLive (%s) must be between one millisecond and a hundred years"
+                            .formatted(timeToLive));
         }
         permission.run();
     }

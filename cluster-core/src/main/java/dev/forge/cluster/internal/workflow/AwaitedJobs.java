@@ -15,7 +15,7 @@ import dev.forge.cluster.job.JobBatchStatus;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.StepFailedException;
 import dev.forge.cluster.workflow.WorkflowInfo;
@@ -190,7 +190,7 @@ final class AwaitedJobs {
         StepRow done = recorded.withResult("completed", state.result);
         try {
             recorder.requireWithinHistoryLimit(state.result);
-        } catch (PermanentJobFailure e) {
+        } catch (NonRetryableJobException e) {
             completed(done, type, compensation);
             throw e;
         }

@@ -104,12 +104,12 @@ final class ObservedStep implements JobMonitor.StepAttempt, Runnable {
     }
 
     @Override
-    public JobMonitor.StepEnding outcome() {
+    public JobMonitor.StepOutcome outcome() {
         return thrown == null
-                ? JobMonitor.StepEnding.COMPLETED
+                ? JobMonitor.StepOutcome.COMPLETED
                 : thrown instanceof WorkflowSuspension
-                        ? JobMonitor.StepEnding.INTERRUPTED
-                        : JobMonitor.StepEnding.FAILED;
+                        ? JobMonitor.StepOutcome.INTERRUPTED
+                        : JobMonitor.StepOutcome.FAILED;
     }
 
     @Override

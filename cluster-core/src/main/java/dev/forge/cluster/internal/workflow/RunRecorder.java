@@ -16,7 +16,7 @@ import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.WriteResul
 import dev.forge.cluster.internal.workflow.store.WorkflowRunStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowRunStore.End;
 import dev.forge.cluster.internal.workflow.store.WorkflowRunStore.Wait;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.util.ArrayList;
 import java.util.List;
@@ -294,7 +294,7 @@ final class RunRecorder {
     void requireWithinHistoryLimit(@Nullable String result) {
         long bytes = PrintedJson.bytes(result);
         if (bytes > 0 && historyBytes.get() + bytes > maxHistoryBytes) {
-            throw new PermanentJobFailure(
+            throw new NonRetryableJobException(
                     "The history of run %s (%d bytes with this result of %d) exceeds forge.cluster.workflow.max-history-size (%d). Store large data elsewhere and return a reference to it, or continue in a child workflow."
                             .formatted(claim.run(), historyBytes.get() + bytes, bytes, maxHistoryBytes));
         }

@@ -26,7 +26,7 @@ final class StepDeadlines {
     private final JobMonitor monitor;
     private final Set<Deadline> pending = ConcurrentHashMap.newKeySet();
 
-    /** @param stuck is told of steps that have a timeout */
+    /** @param stuck receives the steps that have a timeout */
     StepDeadlines(LongSupplier nanos, StuckHandlers stuck, JobMonitor monitor) {
         this.nanos = nanos;
         this.stuck = stuck;

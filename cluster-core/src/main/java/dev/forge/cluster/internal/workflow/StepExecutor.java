@@ -16,7 +16,7 @@ import dev.forge.cluster.internal.workflow.WorkflowSuspension.DatabaseFailed;
 import dev.forge.cluster.internal.workflow.store.StepRow;
 import dev.forge.cluster.internal.workflow.store.WorkflowSettings;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.workflow.Step;
 import java.time.Duration;
 import java.time.Instant;
@@ -82,12 +82,12 @@ final class StepExecutor {
         /** Returns whether a step is not retried after that attempt. */
         boolean isLastAttempt(Step<?> step, int attempt, Throwable cause) {
             Integer own = step.maxAttempts();
-            return attempt >= (own != null ? own : settings.attempts()) || cause instanceof PermanentJobFailure;
+            return attempt >= (own != null ? own : settings.attempts()) || cause instanceof NonRetryableJobException;
         }
 
         /** Returns whether a compensation is not retried after that attempt; the attempts of its step do not limit it. */
         boolean isLastCompensationAttempt(int attempt, Throwable cause) {
-            return attempt >= settings.attempts() || cause instanceof PermanentJobFailure;
+            return attempt >= settings.attempts() || cause instanceof NonRetryableJobException;
         }
 
         /** Returns the pause after that many failed attempts, with jitter: steps that failed together are not retried together. */
@@ -200,8 +200,8 @@ final class StepExecutor {
     }
 
     /** The database would reject the values again with each attempt. */
-    private static PermanentJobFailure rejectedResult(DataAccessException rejection) {
-        return new PermanentJobFailure(
+    private static NonRetryableJobException rejectedResult(DataAccessException rejection) {
+        return new NonRetryableJobException(
                 "The database rejected the result of the step: " + rejection.getMessage(), rejection);
     }
 
@@ -291,7 +291,7 @@ final class StepExecutor {
             // Writes that an entity manager holds back must precede the proof of the claim.
             status.flush();
             if (!recorder.joinsTransaction()) {
-                throw new PermanentJobFailure(
+                throw new NonRetryableJobException(
                         "The transactions of the application do not use the DataSource of the cluster: use a step instead of a transactionalStep");
             }
             write = recordInTransaction(attempt.completed(returned, runtime.millisSince(began)));

@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waiting;
 import dev.forge.cluster.internal.workflow.store.StepRow;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun;
 import dev.forge.cluster.workflow.Step;
+import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.time.Instant;
@@ -122,7 +123,7 @@ final class WorkflowCompensation {
     }
 
     private static boolean hasFailedCompensation(WorkflowInfo child) {
-        return child.steps().stream().anyMatch(step -> step.status().equals("compensation_failed"));
+        return child.steps().stream().anyMatch(step -> step.status() == StepStatus.COMPENSATION_FAILED);
     }
 
     private static String notCompensated(WorkflowInfo child) {
@@ -131,8 +132,8 @@ final class WorkflowCompensation {
     }
 
     /**
-     * Lets a completed child compensate its steps, and waits for it; returns null once it has. The compensation attempt that is
-     * recorded tells a child that has failed to compensate from one that is still to be asked.
+     * Compensates a completed child and waits for it; returns null when it is compensated. The recorded compensation attempt tells a
+     * child that has failed to compensate from one whose compensation has not begun.
      */
     private @Nullable Result compensate(CompletedChild completed) {
         StepRow row = completed.row();

@@ -265,7 +265,7 @@ public final class WorkflowEngine implements NodeComponent {
         job.ending();
         var wait = new Wait(List.of(), null, null, null, "", null, recorded.wakeSeq(), recorded.compensating());
         try {
-            return runs.suspend(claim, wait, () -> {}) ? RecordedOutcome.PENDING : RecordedOutcome.LOST;
+            return runs.suspend(claim, wait, () -> {}) ? RecordedOutcome.SNOOZED : RecordedOutcome.LOST;
         } catch (DataAccessException | TransactionException e) {
             return snooze("could not be suspended", handler, job, e);
         }
@@ -285,7 +285,7 @@ public final class WorkflowEngine implements NodeComponent {
 
     // Tests -------------------------------------------------------------------------------------------------
 
-    /** Has a test see each attempt of a step. */
+    /** Sets an observer of all attempts of steps, for tests. */
     public void probe(StepProbe observer) {
         probe = observer;
     }
@@ -379,7 +379,7 @@ public final class WorkflowEngine implements NodeComponent {
         jobStore.insertWithOwnKey(job, key);
     }
 
-    /** Lets the run continue that waits for this one. */
+    /** Frees the run that waits for this one. */
     void freeParent(UUID run) {
         try {
             successors.freeSuccessorsOf(run);

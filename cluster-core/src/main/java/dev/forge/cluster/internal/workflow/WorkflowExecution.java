@@ -19,8 +19,8 @@ import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRu
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.WriteResult;
 import dev.forge.cluster.internal.workflow.store.WorkflowJobs;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.job.Outcome;
-import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.lang.reflect.Type;
@@ -96,7 +96,7 @@ final class WorkflowExecution {
         if (result != null && AsyncResults.isAsync(result)) {
             // Its code may still use the context, on other threads.
             AsyncResults.cancel(result);
-            failure = new PermanentJobFailure(
+            failure = new NonRetryableJobException(
                     "The workflow method returned a future (%s): wait for futures inside of steps, and return the value itself"
                             .formatted(result.getClass().getName()));
         }
@@ -127,7 +127,7 @@ final class WorkflowExecution {
         Object input;
         try {
             input = input();
-        } catch (PermanentJobFailure e) {
+        } catch (NonRetryableJobException e) {
             return Optional.of(ErrorText.firstLine(String.valueOf(e.getMessage())));
         }
         Throwable failure = null;
@@ -172,7 +172,7 @@ final class WorkflowExecution {
         try {
             return engine.json().read(input, type);
         } catch (RuntimeException e) {
-            throw new PermanentJobFailure(
+            throw new NonRetryableJobException(
                     "The input of the run cannot be read as %s: %s".formatted(type.getTypeName(), e.getMessage()), e);
         }
     }
@@ -195,7 +195,7 @@ final class WorkflowExecution {
         try {
             json = result == null ? null : engine.json().write(result);
         } catch (IllegalArgumentException e) {
-            return fail(new PermanentJobFailure("The result of the run " + e.getMessage(), e));
+            return fail(new NonRetryableJobException("The result of the run " + e.getMessage(), e));
         }
         return end(WorkflowStatus.COMPLETED, json, null);
     }
@@ -391,7 +391,7 @@ final class WorkflowExecution {
             } else {
                 job.ending();
                 return recorder.suspendRun(Waiting.until(next, rows), null)
-                        ? RecordedOutcome.PENDING
+                        ? RecordedOutcome.SNOOZED
                         : RecordedOutcome.LOST;
             }
         } catch (DataAccessException | TransactionException e) {
@@ -421,7 +421,7 @@ final class WorkflowExecution {
                 // The run may have started a job or a child, which any node may claim.
                 engine.announce();
             }
-            return released ? RecordedOutcome.PENDING : RecordedOutcome.LOST;
+            return released ? RecordedOutcome.SNOOZED : RecordedOutcome.LOST;
         } catch (DataAccessException | TransactionException e) {
             if (e instanceof DataAccessException rejection
                     && DatabaseFailure.kind(e) == DatabaseFailure.Kind.REJECTED

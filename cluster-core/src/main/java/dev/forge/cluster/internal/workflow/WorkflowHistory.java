@@ -11,7 +11,7 @@ import dev.forge.cluster.internal.workflow.store.StepRow;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun.Signal;
 import dev.forge.cluster.internal.workflow.store.WorkflowSignalStore;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import java.lang.reflect.Type;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
@@ -226,7 +226,7 @@ final class WorkflowHistory {
         try {
             return read(row, type);
         } catch (RuntimeException e) {
-            throw new PermanentJobFailure(
+            throw new NonRetryableJobException(
                     "The result of the step cannot be read back as %s: %s"
                             .formatted(type.getTypeName(), e.getMessage()),
                     e);
@@ -241,7 +241,7 @@ final class WorkflowHistory {
             recorder.requireWithinHistoryLimit(text);
             return text;
         } catch (IllegalArgumentException e) {
-            throw new PermanentJobFailure("The result of the step " + e.getMessage(), e);
+            throw new NonRetryableJobException("The result of the step " + e.getMessage(), e);
         }
     }
 }

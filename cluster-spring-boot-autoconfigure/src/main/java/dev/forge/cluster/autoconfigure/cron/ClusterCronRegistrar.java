@@ -73,7 +73,7 @@ public final class ClusterCronRegistrar extends HandlerRegistrar {
                     limits.of(
                             attributes.either("maxAttempts", cron.maxAttempts(), 0, cron.maxAttemptsString()),
                             cron.backoff(),
-                            Set.of(cron.excluded()),
+                            Set.of(cron.noRetryFor()),
                             cron.timeout(),
                             cron.retention()),
                     target(found));

@@ -32,7 +32,7 @@ public final class JobLimits {
     public JobHandler.Limits of(
             String maxAttempts,
             Backoff backoff,
-            Set<Class<? extends Throwable>> excluded,
+            Set<Class<? extends Throwable>> noRetryFor,
             String timeout,
             String retention) {
         return new JobHandler.Limits(
@@ -47,7 +47,7 @@ public final class JobLimits {
                                 backoff.jitterString()),
                         text -> number(text, 0, 1),
                         properties.backoff().jitter()),
-                excluded,
+                noRetryFor,
                 attributes.valueOrNull("timeout", timeout, AttributeReader::positive, properties.timeout()),
                 attributes.valueOrNull("retention", retention, AttributeReader::notNegative, completedRetention()));
     }

@@ -78,7 +78,7 @@ public final class ClusterJobRegistrar extends HandlerRegistrar {
                     limits.of(
                             attributes.either("maxAttempts", job.maxAttempts(), 0, job.maxAttemptsString()),
                             job.backoff(),
-                            Set.of(job.excluded()),
+                            Set.of(job.noRetryFor()),
                             job.timeout(),
                             job.retention()),
                     groups.of(job, target.payloadType()),

@@ -10,7 +10,7 @@ import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.shorter;
 
 import dev.forge.cluster.ForeignTransactions;
-import dev.forge.cluster.leader.LostLeadership;
+import dev.forge.cluster.leader.LeadershipLossAction;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
 import java.util.ArrayList;
@@ -103,7 +103,7 @@ public record ClusterProperties(
                                     ORDINARY_NODES,
                                     named("oauth2.max-pending", oauth2.maxPending())));
         }
-        if (node.mode() != NodeMode.LEADER && node.onLostLeadership() != LostLeadership.NOT_READY) {
+        if (node.mode() != NodeMode.LEADER && node.onLostLeadership() != LeadershipLossAction.NOT_READY) {
             warnings.add("%s has no effect: it applies to %s only, not to %s"
                     .formatted(
                             named("node.on-lost-leadership", node.onLostLeadership()),

@@ -6,7 +6,7 @@ import static dev.forge.cluster.autoconfigure.properties.PropertyRules.notBlank;
 import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
 
 import dev.forge.cluster.internal.runtime.Names;
-import dev.forge.cluster.leader.LostLeadership;
+import dev.forge.cluster.leader.LeadershipLossAction;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
 import java.util.Collections;
@@ -39,7 +39,7 @@ public record NodeProperties(
         Set<NodeRole> roles,
 
         @DefaultValue("general") List<String> capabilities,
-        @DefaultValue("not-ready") LostLeadership onLostLeadership) {
+        @DefaultValue("not-ready") LeadershipLossAction onLostLeadership) {
     public NodeProperties {
         notBlank("node.id", id);
         notBlank("node.name", name);

@@ -80,6 +80,14 @@ final class WebJobs {
     }
 
     private static JobOptions options(JsonFields members, @Nullable String key) {
+        try {
+            return parsedOptions(members, key);
+        } catch (IllegalArgumentException e) {
+            throw Refusal.malformed(String.valueOf(e.getMessage()));
+        }
+    }
+
+    private static JobOptions parsedOptions(JsonFields members, @Nullable String key) {
         JobOptions options = JobOptions.defaults();
         String delay = members.text("delay", LONGEST_WORD);
         String at = members.text("at", LONGEST_WORD);

@@ -11,7 +11,7 @@ import dev.forge.cluster.job.JobBatch;
 import dev.forge.cluster.job.JobBatchOptions;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.util.Map;
@@ -47,7 +47,7 @@ class BatchesEndpointTests {
         @ClusterJob
         void line(Line line) {
             if (strict && !line.good) {
-                throw new PermanentJobFailure("bad");
+                throw new NonRetryableJobException("bad");
             }
         }
 

@@ -17,8 +17,8 @@ import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.job.Outcome;
-import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -130,7 +130,7 @@ class JobObservabilityTests {
         @ClusterJob
         @Transactional
         void failsForGood() {
-            throw new PermanentJobFailure("never");
+            throw new NonRetryableJobException("never");
         }
 
         @ClusterJob
@@ -226,7 +226,7 @@ class JobObservabilityTests {
                                     List.of(
                                             "fails-twice RETRIED IllegalStateException",
                                             "fails-twice FAILED IllegalStateException"),
-                            "fails-for-good", List.of("fails-for-good FAILED PermanentJobFailure"),
+                            "fails-for-good", List.of("fails-for-good FAILED NonRetryableJobException"),
                             "snoozes-once", List.of("snoozes-once SNOOZED none", "snoozes-once COMPLETED none"),
                             "asks-for-another",
                                     List.of("asks-for-another RETRIED none", "asks-for-another FAILED none"),
@@ -280,7 +280,7 @@ class JobObservabilityTests {
                                     tuple("cluster", "orders"),
                                     tuple("job", "fails-for-good"),
                                     tuple("outcome", "FAILED"),
-                                    tuple("exception", "PermanentJobFailure"));
+                                    tuple("exception", "NonRetryableJobException"));
                 });
     }
 

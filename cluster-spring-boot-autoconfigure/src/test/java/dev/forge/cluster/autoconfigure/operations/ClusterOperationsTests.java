@@ -22,7 +22,7 @@ import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimiter;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -204,7 +204,7 @@ class ClusterOperationsTests {
                                     .withTags("spring")
                                     .withBatch(batch.id()))
                     .id();
-            UUID total = jobs.enqueueNamed("total", null, JobOptions.defaults().withAfter(line))
+            UUID total = jobs.enqueueNamed("total", null, JobOptions.defaults().withStartAfterSuccessOf(line))
                     .id();
             assertThat(jobs(context, OPERATOR, Map.of("name", "line")))
                     .singleElement()
@@ -356,7 +356,7 @@ class ClusterOperationsTests {
         @ClusterJob(name = "pay", maxAttempts = 1, group = "#payload.customer")
         void pay(Map<String, Object> payload) {
             if (payload.get("amount") == null) {
-                throw new PermanentJobFailure("no amount");
+                throw new NonRetryableJobException("no amount");
             }
         }
     }

@@ -355,7 +355,7 @@ class WebSubmissionTests {
             {"name":"my_task","delay":"-1s"}                        | delay
             {"name":"my_task","delay":"1s","at":"2050-01-01T00:00:00Z"} | exclude each other
             {"name":"my_task","at":"tomorrow"}                      | at must be a time
-            {"name":"my_task","at":"+999999999-12-31T23:59:59Z"}    | must lie between
+            {"name":"my_task","at":"+999999999-12-31T23:59:59Z"}    | must be between
             {"name":"my_task","priority":"urgent"}                  | priority must be one of
             {"name":"my_task","payload":"\\u0000"}                  | NUL
             {"name":"my_task","payload":{"\\udc00":1}}              | surrogate

@@ -13,7 +13,7 @@ import dev.forge.cluster.autoconfigure.startup.StartupAutoConfiguration;
 import dev.forge.cluster.autoconfigure.state.StateAutoConfiguration;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobPriority;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
@@ -73,7 +73,7 @@ class WebTestApplication {
 
     @ClusterJob(name = "fails")
     void fail() {
-        throw new PermanentJobFailure("the card 4711 was declined");
+        throw new NonRetryableJobException("the card 4711 was declined");
     }
 
     @ClusterJob(name = "urgent", priority = JobPriority.CRITICAL)

@@ -233,8 +233,8 @@ class WorkflowDiscoveryTests {
         }
 
         @Override
-        public JobMonitor.StepEnding outcome() {
-            return JobMonitor.StepEnding.COMPLETED;
+        public JobMonitor.StepOutcome outcome() {
+            return JobMonitor.StepOutcome.COMPLETED;
         }
 
         @Override

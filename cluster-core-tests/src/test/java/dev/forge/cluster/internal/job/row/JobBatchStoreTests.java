@@ -59,7 +59,7 @@ class JobBatchStoreTests extends JobStoreFixture {
 
     private List<UUID> add(NewBatch batch, int count) {
         List<NewJob> added = IntStream.range(0, count).mapToObj(n -> job("job")).toList();
-        assertThat(jobs.insertAll(added, batch.id(), JobOptions.defaults().after()))
+        assertThat(jobs.insertAll(added, batch.id(), JobOptions.defaults().startAfter()))
                 .isTrue();
         return added.stream().map(NewJob::id).toList();
     }
@@ -219,12 +219,12 @@ class JobBatchStoreTests extends JobStoreFixture {
         batches.close(batch.id());
         assertThat(batches.close(batch.id())).isFalse();
         assertThat(jobs.insertAll(
-                        List.of(job("job")), batch.id(), JobOptions.defaults().after()))
+                        List.of(job("job")), batch.id(), JobOptions.defaults().startAfter()))
                 .isFalse();
         assertThat(jobs.insertAll(
                         List.of(job("job")),
                         UUID.randomUUID(),
-                        JobOptions.defaults().after()))
+                        JobOptions.defaults().startAfter()))
                 .isFalse();
         assertThat(batches.open(new NewBatch(UUID.randomUUID(), "child", batch.id(), null, null, null)))
                 .isFalse();

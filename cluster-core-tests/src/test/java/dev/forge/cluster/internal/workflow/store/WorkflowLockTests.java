@@ -8,7 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.workflow.TestWorkflows;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.WorkflowStatus;
@@ -53,7 +53,7 @@ class WorkflowLockTests {
                 .on("wait", wf -> wf.awaitSignal("go", String.class))
                 .on("fail", wf -> {
                     if (broken.get()) {
-                        throw new PermanentJobFailure("broken");
+                        throw new NonRetryableJobException("broken");
                     }
                     return "mended";
                 })

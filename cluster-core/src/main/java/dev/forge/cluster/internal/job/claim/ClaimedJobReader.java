@@ -74,7 +74,7 @@ final class ClaimedJobReader {
         return null;
     }
 
-    /** Lets other nodes try, but only as often as crashes are tolerated. */
+    /** Returns the job, so that other nodes try. Counts as a crash: the number of tries is limited. */
     private void returnUnreadable(Claimed job, UUID holder, String reason) {
         unreadable.incrementAndGet();
         Recovered returned = dependencies

@@ -102,19 +102,19 @@ final class ClaimingPass {
         this.reader = new ClaimedJobReader(dependencies, node, queueFailures);
     }
 
-    /** Has this and every later pass claim nothing. */
+    /** Stops claiming, in this pass and in all later ones. */
     void quiesce() {
         quiesced = true;
     }
 
-    /** Has the next pass search. */
+    /** Makes the next pass search. */
     void requestSearch() {
         search.request();
     }
 
     /**
-     * Has the next pass claim from a queue, without a search if it can; returns false if no lane takes jobs of that queue. Any thread
-     * may call this.
+     * Makes the next pass claim from that queue, without a search if possible. Returns false if no lane takes jobs of the queue. Any
+     * thread may call this.
      */
     boolean hint(Queue queue) {
         if (lanes.stream().noneMatch(lane -> lane.takes(queue))) {
@@ -265,8 +265,8 @@ final class ClaimingPass {
     }
 
     /**
-     * Lets the lanes take turns, claim by claim, until no due job is left, the pass has lasted long enough, or a search is due;
-     * returns whether there may be more jobs.
+     * Claims for the lanes in turns, until no due job is left, the pass has lasted long enough, or a search is due. Returns whether
+     * there may be more jobs.
      */
     private boolean claimInTurns(UUID holder) {
         long began = node.nanos();

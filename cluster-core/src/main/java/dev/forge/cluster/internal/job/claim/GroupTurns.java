@@ -110,17 +110,17 @@ final class GroupTurns {
         return obstacle != null && obstacle.until - now > 0;
     }
 
-    /** Has all queues tried that limits have blocked. */
+    /** Unblocks all queues. */
     void forgetBlocked() {
         blocked.clear();
     }
 
-    /** Has the next turn of a queue continue with a group. */
+    /** Makes the next turn of a queue continue with that group. */
     void continueWith(Queue queue, String group) {
         places.put(queue, new Place(group, 1));
     }
 
-    /** Has a queue with new jobs tried soon. */
+    /** Shortens the time for which a queue with new jobs is blocked. */
     void hasNewJobs(Queue queue) {
         blocked.computeIfPresent(
                 queue,

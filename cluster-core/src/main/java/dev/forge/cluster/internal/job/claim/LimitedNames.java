@@ -26,7 +26,7 @@ final class LimitedNames {
         this.limits = limits;
     }
 
-    /** Has the next pass read the names again. Any thread may call this. */
+    /** Makes the next pass read the names again. Any thread may call this. */
     void changed() {
         outdated.set(true);
     }

@@ -8,7 +8,7 @@ import dev.forge.cluster.internal.node.NodeLoop;
 import java.time.Duration;
 import org.slf4j.Logger;
 
-/** Has a worker claim for half of its slots while its CPU is overloaded. */
+/** Limits claims to half of the slots while the CPU is overloaded. */
 public final class OverloadProtection {
 
     private static final Logger log = GuardedLogger.of(OverloadProtection.class);

@@ -83,7 +83,7 @@ public final class Worker implements NodeComponent {
         claimer.wake(queue);
     }
 
-    /** Has the next pass read which jobs have a limit. */
+    /** Makes the next pass read again which jobs have a limit. */
     public void limitsChanged() {
         claimer.limitsChanged();
     }

@@ -79,7 +79,7 @@ public final class JobBatchOpener {
         JobOptions options = callback.options();
         if (options.uniqueKey() != null
                 || options.batch() != null
-                || !options.after().jobs().isEmpty()) {
+                || !options.startAfter().jobs().isEmpty()) {
             throw new JobRejectedException(
                     "The callback of a batch cannot have a unique key, belong to a batch or wait for other jobs");
         }

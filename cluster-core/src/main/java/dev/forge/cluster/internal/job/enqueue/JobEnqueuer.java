@@ -89,10 +89,10 @@ public final class JobEnqueuer {
         if (key == null) {
             names.reserved().requireFreeMetadata(options.metadata());
             caller.run(() -> {
-                if (options.batch() == null && options.after().jobs().isEmpty()) {
+                if (options.batch() == null && options.startAfter().jobs().isEmpty()) {
                     inCallersTransaction.insert(job);
                 } else {
-                    insert(List.of(job), options.batch(), options.after());
+                    insert(List.of(job), options.batch(), options.startAfter());
                 }
                 return job;
             });
@@ -113,7 +113,7 @@ public final class JobEnqueuer {
     }
 
     private void requireFree(String key, JobOptions options) {
-        if (options.batch() != null || !options.after().jobs().isEmpty()) {
+        if (options.batch() != null || !options.startAfter().jobs().isEmpty()) {
             // The job that has the key already may be in another batch, or may not wait for these jobs.
             throw new JobRejectedException("Unique key '%s': a job that %s has no unique key"
                     .formatted(
@@ -134,7 +134,7 @@ public final class JobEnqueuer {
             String metadata,
             List<String> tags,
             @Nullable UUID batch,
-            JobOptions.After after) {}
+            JobOptions.StartAfter after) {}
 
     /** Enqueues many jobs, all or none; returns them in the same order. */
     public List<EnqueuedJob> enqueueAll(List<Request> requests) {
@@ -161,7 +161,7 @@ public final class JobEnqueuer {
                                         job.metadata(),
                                         job.tags(),
                                         options.batch(),
-                                        options.after()),
+                                        options.startAfter()),
                                 shared -> new ArrayList<>())
                         .add(job);
             } else {
@@ -201,7 +201,7 @@ public final class JobEnqueuer {
         return existing;
     }
 
-    private void insert(List<NewJob> jobs, @Nullable UUID batch, JobOptions.After after) {
+    private void insert(List<NewJob> jobs, @Nullable UUID batch, JobOptions.StartAfter after) {
         inBatches(jobs, part -> {
             if (!inCallersTransaction.insertAll(part, batch, after) && batch != null) {
                 throw new JobRejectedException("Batch %s is %s: no job can be added"

@@ -17,7 +17,6 @@ import dev.forge.cluster.job.JobRejectedException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
-import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
@@ -30,12 +29,7 @@ public final class NewJobFactory {
 
     private static final Instant EARLIEST = Instant.EPOCH;
     private static final Instant LATEST = Instant.parse("3000-01-01T00:00:00Z");
-    private static final Duration LONGEST_DELAY = Duration.ofDays(36_500);
-    private static final Duration SHORTEST_WINDOW = Duration.ofMillis(1);
-    private static final Duration LONGEST_WINDOW = Duration.ofDays(366);
     private static final int MOST_INDEXED_BYTES = 2_400;
-    private static final int MOST_TAGS = 10;
-    private static final int LONGEST_TAG = 100;
 
     private final JobHandlers handlers;
     private final JobMonitor monitor;
@@ -126,10 +120,6 @@ public final class NewJobFactory {
         requireConsistent(name, options);
         Integer priority = options.priority();
         String capability = options.capability();
-        Integer maxAttempts = options.maxAttempts();
-        if (maxAttempts != null && maxAttempts < 1) {
-            throw new JobRejectedException("Job '%s': max attempts %d must be at least 1".formatted(name, maxAttempts));
-        }
         if (capability != null) {
             requireListable("capability", capability);
             if (capability.startsWith("@")) {
@@ -141,18 +131,20 @@ public final class NewJobFactory {
         String group = group(name, payload, text, handler, options);
         String needed = capability != null ? capability : handler != null ? handler.capability() : null;
         requireIndexable(name, needed, group);
+        Duration delay = options.debounceDelay() != null ? options.debounceDelay() : options.delay();
+        options.tags().forEach(tag -> requireStorable("tag", tag));
         return new NewJob(
                 ids.next(),
                 name,
                 text,
                 priority != null ? priority : handler != null ? handler.priority() : JobPriority.NORMAL.value(),
                 needed,
-                delay(name, options.debounceDelay() != null ? options.debounceDelay() : options.delay()),
-                time(name, options.at()),
-                maxAttempts,
+                delay == null ? 0 : delay.toMillis(),
+                options.at(),
+                options.maxAttempts(),
                 metadata(name, options),
                 group,
-                tags(name, options));
+                options.tags());
     }
 
     /** Rejects texts that an entry of an index cannot hold together. The row of a job that waits is not in that index before its turn. */
@@ -165,22 +157,6 @@ public final class NewJobFactory {
                     "Job '%s': name, capability and group have %d bytes together; at most %d are possible"
                             .formatted(name, bytes, MOST_INDEXED_BYTES));
         }
-    }
-
-    private static List<String> tags(String name, JobOptions options) {
-        List<String> tags = options.tags();
-        if (tags.size() > MOST_TAGS) {
-            throw new JobRejectedException(
-                    "Job '%s': %d tags; at most %d are possible".formatted(name, tags.size(), MOST_TAGS));
-        }
-        for (String tag : tags) {
-            requireStorable("tag", tag);
-            if (tag.length() > LONGEST_TAG) {
-                throw new JobRejectedException("Job '%s': tag of %d characters; at most %d are possible"
-                        .formatted(name, tag.length(), LONGEST_TAG));
-            }
-        }
-        return tags;
     }
 
     /** Returns a job to insert together with what its unique key means. */
@@ -198,41 +174,26 @@ public final class NewJobFactory {
     private static void requireConsistent(String name, JobOptions options) {
         Duration window = options.uniqueFor();
         Duration delay = options.debounceDelay();
-        Duration max = options.debounceMax();
         String problem = null;
-        if (window != null) {
-            problem = windowProblem(options, window);
-        }
-        if (problem == null && delay != null && max != null) {
-            problem = debounceProblem(options, delay, max);
+        if (window != null && options.uniqueKey() == null) {
+            problem = "unique for %s needs a unique key".formatted(window);
+        } else if (delay != null) {
+            problem = debounceProblem(options, delay);
         }
         if (problem != null) {
             throw new JobRejectedException("Job '%s': %s".formatted(name, problem));
         }
     }
 
-    private static @Nullable String windowProblem(JobOptions options, Duration window) {
-        if (options.uniqueKey() == null) {
-            return "unique for %s needs a unique key".formatted(window);
-        }
-        return window.compareTo(SHORTEST_WINDOW) < 0 || window.compareTo(LONGEST_WINDOW) > 0
-                ? "unique for %s must lie between 1 millisecond and 366 days".formatted(window)
-                : null;
-    }
-
-    private static @Nullable String debounceProblem(JobOptions options, Duration delay, Duration max) {
+    private static @Nullable String debounceProblem(JobOptions options, Duration delay) {
         if (options.uniqueKey() == null) {
             return "debounce of %s needs a unique key".formatted(delay);
         }
         if (options.uniqueFor() != null) {
             return "debounce of %s and unique for %s exclude each other".formatted(delay, options.uniqueFor());
         }
-        if (options.delay() != null || options.at() != null) {
-            return "debounce of %s excludes a delay and a time".formatted(delay);
-        }
-        return delay.compareTo(SHORTEST_WINDOW) < 0 || delay.compareTo(max) > 0 || max.compareTo(LONGEST_WINDOW) > 0
-                ? "debounce of %s must lie between 1 millisecond and its maximum (%s), which must not exceed 366 days"
-                        .formatted(delay, max)
+        return options.delay() != null || options.at() != null
+                ? "debounce of %s excludes a delay and a time".formatted(delay)
                 : null;
     }
 
@@ -281,25 +242,6 @@ public final class NewJobFactory {
         } catch (IllegalArgumentException e) {
             throw new JobRejectedException("the metadata of job '%s' %s".formatted(name, e.getMessage()), e);
         }
-    }
-
-    private static long delay(String name, @Nullable Duration delay) {
-        if (delay == null) {
-            return 0;
-        }
-        if (delay.isNegative() || delay.compareTo(LONGEST_DELAY) > 0) {
-            throw new JobRejectedException(
-                    "Job '%s': delay %s must lie between 0 and 100 years".formatted(name, delay));
-        }
-        return delay.toMillis();
-    }
-
-    private static @Nullable Instant time(String name, @Nullable Instant at) {
-        if (at != null && (at.isBefore(EARLIEST) || at.isAfter(LATEST))) {
-            throw new JobRejectedException(
-                    "Job '%s': time %s must lie between %s and %s".formatted(name, at, EARLIEST, LATEST));
-        }
-        return at;
     }
 
     /**

@@ -54,7 +54,7 @@ public final class Finisher {
     /** How many times in a row not all results could be written. */
     private int failures;
 
-    /** Has permits if a result was added or the thread is to stop. */
+    /** Permits: a result was added, or the thread must stop. */
     private final Semaphore added = new Semaphore(0);
 
     private final CountDownLatch stopped = new CountDownLatch(1);

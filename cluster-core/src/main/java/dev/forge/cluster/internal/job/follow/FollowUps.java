@@ -76,7 +76,7 @@ final class FollowUps {
                 || DatabaseFailure.kind(failure).isOfRow();
     }
 
-    /** Has each pass follow up what has changed, even if the last one has just ended. */
+    /** Drops the pause between passes: each pass follows up all changes. */
     void neverPause() {
         paused = false;
     }

@@ -69,7 +69,7 @@ public final class JobBatchKeeper {
         return followUps.loop();
     }
 
-    /** Has a batch checked soon: a job of it has ended, or it was changed. */
+    /** Schedules a check of a batch that was changed, or of which a job has ended. */
     public void changed(UUID batch) {
         followUps.add(batch);
     }

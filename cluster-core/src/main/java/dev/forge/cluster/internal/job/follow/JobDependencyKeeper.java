@@ -78,7 +78,7 @@ public final class JobDependencyKeeper {
         return followUps.loop();
     }
 
-    /** Has jobs that wait for this one decided about, if there may be any. */
+    /** Schedules a check of the jobs that wait for this one. */
     public void ended(UUID job) {
         if (waiters.possible()) {
             examinedUpTo.remove(job);
@@ -86,7 +86,7 @@ public final class JobDependencyKeeper {
         }
     }
 
-    /** Has a job decided about that has begun to wait: the jobs that it waits for may have ended before. */
+    /** Schedules a check of a job that has begun to wait: the jobs that it waits for may have ended before. */
     public void waiting(UUID job) {
         waiters.begun();
         followUps.add(job);

@@ -6,7 +6,7 @@ import dev.forge.cluster.BackoffStrategy;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobLimits;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.List;
@@ -78,14 +78,14 @@ public record JobHandler(
      * The limits of an attempt and of the job.
      *
      * @param jitter the random share of the backoff
-     * @param excluded exceptions that fail the job without a further attempt
+     * @param noRetryFor exceptions that fail the job without a further attempt
      * @param retention how long the finished job is kept; null: as the cluster is configured
      */
     public record Limits(
             int maxAttempts,
             BackoffStrategy backoff,
             double jitter,
-            Set<Class<? extends Throwable>> excluded,
+            Set<Class<? extends Throwable>> noRetryFor,
             @Nullable Duration timeout,
             @Nullable Duration retention) {
 
@@ -103,7 +103,7 @@ public record JobHandler(
                     maxAttempts,
                     backoff,
                     jitter,
-                    excluded,
+                    noRetryFor,
                     ownTimeout != null ? ownTimeout : timeout,
                     ownRetention != null ? ownRetention : retention);
         }
@@ -116,7 +116,7 @@ public record JobHandler(
         private static final Pattern MILLIS = Pattern.compile("[0-9]{1,15}");
 
         public boolean isPermanent(Throwable failure) {
-            return excluded.stream().anyMatch(type -> type.isInstance(failure));
+            return noRetryFor.stream().anyMatch(type -> type.isInstance(failure));
         }
     }
 
@@ -172,7 +172,7 @@ public record JobHandler(
          * Returns a result for each job, or none at all.
          *
          * @param returned what the method returned, or the value of the future that it returned
-         * @throws PermanentJobFailure if that cannot be assigned to the jobs
+         * @throws NonRetryableJobException if that cannot be assigned to the jobs
          */
         public static List<?> results(@Nullable Object returned, int jobs) {
             if (returned == null) {
@@ -181,7 +181,7 @@ public record JobHandler(
             if (returned instanceof List<?> results && results.size() == jobs) {
                 return results;
             }
-            throw new PermanentJobFailure(
+            throw new NonRetryableJobException(
                     "a call for many jobs must return nothing, or a List with a result or an Outcome for each job; for %d jobs it returned %s"
                             .formatted(
                                     jobs,

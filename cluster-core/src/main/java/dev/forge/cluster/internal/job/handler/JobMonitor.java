@@ -54,7 +54,7 @@ public interface JobMonitor {
             return false;
         }
 
-        StepEnding outcome();
+        StepOutcome outcome();
 
         /** Returns the exception that was thrown; null if the attempt succeeded or was only interrupted. */
         @Nullable
@@ -62,7 +62,7 @@ public interface JobMonitor {
     }
 
     /** How an attempt of a step ended. */
-    enum StepEnding {
+    enum StepOutcome {
         /** The step succeeded and is recorded. */
         COMPLETED,
         /** The step failed. */

@@ -8,8 +8,8 @@ public enum RecordedOutcome {
     COMPLETED,
     /** The job has failed permanently. */
     FAILED,
-    /** The job is pending again, now or later. */
-    PENDING,
+    /** The job runs again, now or later; no attempt is counted. */
+    SNOOZED,
     /** Nothing was written: this node no longer holds the job. */
     LOST
 }

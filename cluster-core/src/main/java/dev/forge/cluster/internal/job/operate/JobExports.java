@@ -91,7 +91,11 @@ public final class JobExports {
         if (exported.name() == null) {
             throw invalid("it has no name", null);
         }
-        return new Line(exported.name(), payload == null ? "{}" : payload, options(exported, group));
+        try {
+            return new Line(exported.name(), payload == null ? "{}" : payload, options(exported, group));
+        } catch (IllegalArgumentException e) {
+            throw invalid(String.valueOf(e.getMessage()), e);
+        }
     }
 
     private static JobOptions options(Exported exported, @Nullable String group) {

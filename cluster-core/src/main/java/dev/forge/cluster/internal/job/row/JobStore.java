@@ -156,7 +156,7 @@ public final class JobStore {
 
     /** Inserts jobs in the caller's transaction, with one statement or, if they are large, with a few. */
     public void insertAll(List<NewJob> jobs) {
-        insertAll(jobs, null, JobOptions.defaults().after());
+        insertAll(jobs, null, JobOptions.defaults().startAfter());
     }
 
     /**
@@ -164,7 +164,7 @@ public final class JobStore {
      *
      * @param batch the batch; null: none
      */
-    public boolean insertAll(List<NewJob> jobs, @Nullable UUID batch, JobOptions.After after) {
+    public boolean insertAll(List<NewJob> jobs, @Nullable UUID batch, JobOptions.StartAfter after) {
         boolean waiting = !after.jobs().isEmpty();
         return inParts(
                         jobs,

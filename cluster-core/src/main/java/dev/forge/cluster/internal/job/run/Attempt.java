@@ -263,12 +263,12 @@ public final class Attempt extends ClaimedJob implements JobMonitor.Attempt, Stu
     }
 
     /** Returns the end of a claim whose attempt does not count; the reason becomes the last error of the job. */
-    Finish givenBack(Duration delay, @Nullable String reason) {
+    Finish returned(Duration delay, @Nullable String reason) {
         return returned(reason, delay, 1, false);
     }
 
     /** Returns the end of a claim after a common attempt. The attempt counts, so that the next one is one of its own. */
-    Finish givenBackAsSuspect(Duration delay, String reason, boolean timedOut) {
+    Finish returnedAsSuspect(Duration delay, String reason, boolean timedOut) {
         return returned(reason, delay, 0, timedOut);
     }
 

@@ -236,13 +236,13 @@ public final class Claims {
     /** Returns those of these jobs that have not started; returns how many. */
     public int withdraw(Collection<Attempt> attempts) {
         List<Attempt> withdrawn = attempts.stream().filter(Attempt::withdraw).toList();
-        giveBack(withdrawn);
+        returnToQueue(withdrawn);
         return withdrawn.size();
     }
 
     /** Returns jobs to the queue. Their attempts do not count. */
-    void giveBack(Collection<Attempt> attempts) {
-        giveUp(attempts, attempt -> Ending.returned(attempt.givenBack(Duration.ZERO, null), null));
+    void returnToQueue(Collection<Attempt> attempts) {
+        giveUp(attempts, attempt -> Ending.returned(attempt.returned(Duration.ZERO, null), null));
     }
 
     /** Ends claims whose handlers may still run, each as {@code end} decides. */

@@ -16,8 +16,8 @@ import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.JobTimeoutException;
+import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.job.Outcome;
-import dev.forge.cluster.job.PermanentJobFailure;
 import dev.forge.cluster.ratelimit.RateLimitExceededException;
 import java.time.Duration;
 import java.util.Objects;
@@ -60,7 +60,7 @@ final class EndDecisions {
         Kind kind = switch (outcome) {
             case COMPLETED -> Kind.COMPLETED;
             case FAILED -> Kind.FAILED;
-            case PENDING -> Kind.SNOOZED;
+            case SNOOZED -> Kind.SNOOZED;
             case LOST -> Kind.LOST;
         };
         return new Ending(kind, null, null, ran(attempt), null);
@@ -83,7 +83,7 @@ final class EndDecisions {
         try {
             return result == null ? null : json.write(result);
         } catch (IllegalArgumentException e) {
-            throw new PermanentJobFailure("its result " + e.getMessage(), e);
+            throw new NonRetryableJobException("its result " + e.getMessage(), e);
         }
     }
 
@@ -122,10 +122,10 @@ final class EndDecisions {
         }
         if (stop == Stop.DRAIN && !late) {
             log.info(
-                    "Job {} ({}): interrupted because this node drains; another node will run it",
+                    "Job {} ({}): returned because this node drains; another node will run it",
                     attempt.name(),
                     attempt.id());
-            return Ending.returned(attempt.givenBack(Duration.ZERO, null), null);
+            return Ending.returned(attempt.returned(Duration.ZERO, null), null);
         }
         if (stop == null && failure instanceof RateLimitExceededException limited) {
             return ending(attempt, Kind.SNOOZED, null, null, delayOf(limited), null);
@@ -139,7 +139,7 @@ final class EndDecisions {
                     failure);
         }
         JobHandler.Limits limits = attempt.limits();
-        if (cause instanceof PermanentJobFailure || limits.isPermanent(cause)) {
+        if (cause instanceof NonRetryableJobException || limits.isPermanent(cause)) {
             return failed(attempt, ErrorText.storable(cause), cause);
         }
         double wait = limits.backoff().delay(attempt.attempt(), cause).toMillis();

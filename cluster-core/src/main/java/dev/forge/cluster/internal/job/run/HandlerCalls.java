@@ -21,7 +21,7 @@ import dev.forge.cluster.internal.runtime.RowLog;
 import dev.forge.cluster.internal.runtime.StuckHandlers;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import dev.forge.cluster.job.JobTimeoutException;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import java.lang.reflect.Type;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -280,7 +280,7 @@ final class HandlerCalls {
                             + " back. It runs again when that transaction ends. The view pg_locks shows who holds the lock.",
                     first.name(),
                     first.id());
-            return Ending.returned(first.givenBack(Duration.ZERO, null), null);
+            return Ending.returned(first.returned(Duration.ZERO, null), null);
         }
 
         /** A single job whose transaction the database rolled back because of another one does not pay for that, up to a limit. */
@@ -305,7 +305,7 @@ final class HandlerCalls {
          */
         private List<Ending> suspects(Throwable failure) {
             String reason = ErrorText.storable(new IllegalStateException("the transaction may be committed", failure));
-            return each(attempt -> Ending.returned(attempt.givenBackAsSuspect(UNCONFIRMED_PAUSE, reason, false), null));
+            return each(attempt -> Ending.returned(attempt.returnedAsSuspect(UNCONFIRMED_PAUSE, reason, false), null));
         }
 
         /** Returns how the attempts end with what their handler has returned. */
@@ -320,7 +320,7 @@ final class HandlerCalls {
             List<?> results;
             try {
                 results = JobHandler.Bulk.results(returned, attempts.size());
-            } catch (PermanentJobFailure e) {
+            } catch (NonRetryableJobException e) {
                 if (isTransactional) {
                     throw e;
                 }
@@ -362,7 +362,7 @@ final class HandlerCalls {
             try {
                 return payload(first);
             } catch (RuntimeException e) {
-                throw new PermanentJobFailure(
+                throw new NonRetryableJobException(
                         "its payload cannot be read as %s: %s"
                                 .formatted(
                                         Objects.requireNonNull(
@@ -424,7 +424,7 @@ final class HandlerCalls {
             timeout.setStackTrace(thread.getStackTrace());
         }
         return attempt.isTogether()
-                ? Ending.returned(attempt.givenBackAsSuspect(Duration.ZERO, ErrorText.storable(timeout), true), null)
+                ? Ending.returned(attempt.returnedAsSuspect(Duration.ZERO, ErrorText.storable(timeout), true), null)
                 : decisions.ofFailure(attempt, timeout);
     }
 }

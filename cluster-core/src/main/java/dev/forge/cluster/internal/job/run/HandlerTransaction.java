@@ -15,7 +15,7 @@ import dev.forge.cluster.internal.job.row.JobSuccessorStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.RowLog;
-import dev.forge.cluster.job.PermanentJobFailure;
+import dev.forge.cluster.job.NonRetryableJobException;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -140,7 +140,7 @@ final class HandlerTransaction {
 
     private void requireSameDatabase() {
         if (!store.joinsTransaction()) {
-            throw new PermanentJobFailure(
+            throw new NonRetryableJobException(
                     "the transaction of its handler does not use the DataSource of the cluster, so the job cannot be completed"
                             + " in it: name the right transaction manager in @Transactional, or remove the annotation");
         }

@@ -54,7 +54,7 @@ final class JobCalls {
     }
 
     private void runAlone(Attempt attempt) {
-        // If it does not start, whoever withdrew or stopped it ends it.
+        // If it does not start, the thread that withdrew or stopped it ends it.
         if (start(attempt, false)) {
             calls.call(List.of(new Payload(attempt, null)));
         }

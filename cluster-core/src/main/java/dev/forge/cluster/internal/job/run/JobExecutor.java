@@ -106,7 +106,7 @@ public final class JobExecutor {
         return throttled ? Math.max(1, slots / 2) : slots;
     }
 
-    /** Has calls begin with the jobs that they have, although they could take more. */
+    /** Starts calls with the jobs that they have, although they could take more. */
     public void runIncompleteCalls() {
         fillsCalls = false;
     }
@@ -315,7 +315,7 @@ public final class JobExecutor {
         return call.jobs();
     }
 
-    /** Lets a call wait for more jobs, and others be claimed in the place of those that it has, although no slot is idle. */
+    /** Waits for more jobs for a call. Meanwhile jobs are claimed in the place of those that it has, although no slot is idle. */
     private void takeMore(WaitingJobs.Call call) {
         try {
             boolean isOpen = waiting.open(call);

@@ -203,7 +203,7 @@ public final class JobRunner {
                 .filter(attempt -> attempt.stopReason() == Stop.TIMEOUT)
                 .toList();
         claims.giveUp(overdue, calls::timedOut);
-        claims.giveBack(unresponsive.stream()
+        claims.returnToQueue(unresponsive.stream()
                 .filter(attempt -> !overdue.contains(attempt))
                 .toList());
         unresponsive.forEach(Attempt::lose);

@@ -85,7 +85,7 @@ final class ReturnPauses {
     }
 
     private static Ending returned(Attempt attempt, long pause, String reason) {
-        return Ending.returned(attempt.givenBack(Duration.ofMillis(pause), ErrorText.storable(reason)), null);
+        return Ending.returned(attempt.returned(Duration.ofMillis(pause), ErrorText.storable(reason)), null);
     }
 
     private long jittered(Duration pause) {

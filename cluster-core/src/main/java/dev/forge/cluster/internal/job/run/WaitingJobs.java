@@ -213,8 +213,8 @@ final class WaitingJobs {
     }
 
     /**
-     * Lets a call take jobs that are added; false if it need not or must not wait for more. Only one call of a handler waits: jobs of
-     * many priorities would occupy all slots otherwise.
+     * Opens a call for jobs that are added later. Returns false if it need not or must not wait for more. Only one call of a handler
+     * waits: otherwise jobs of many priorities would occupy all slots.
      */
     synchronized boolean open(Call call) {
         boolean waits = call.missing() > 0

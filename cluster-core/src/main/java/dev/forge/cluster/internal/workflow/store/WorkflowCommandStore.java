@@ -14,7 +14,7 @@ import javax.sql.DataSource;
 import org.springframework.dao.DuplicateKeyException;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** Cancels and retries runs, in the caller's transaction or one of its own, and lets completed children compensate. */
+/** Cancels and retries runs, in the caller's transaction or one of its own, and starts the compensation of completed children. */
 public final class WorkflowCommandStore {
 
     /** A larger family would keep too many rows locked for too long. */
@@ -40,8 +40,8 @@ public final class WorkflowCommandStore {
     public record Cancelled(List<UUID> runs, List<UUID> heldJobs) {}
 
     /**
-     * Lets a run and its descendants compensate their completed steps; also a failed run that has any. Cancels the jobs that they
-     * wait for.
+     * Starts the compensation of the completed steps of a run and its descendants, also if the run has failed. Cancels the jobs that
+     * they wait for.
      *
      * @throws WorkflowRejectedException if the run has too many descendants
      * @throws org.springframework.dao.CannotAcquireLockException if another transaction keeps one of the rows locked for too long
@@ -162,7 +162,7 @@ public final class WorkflowCommandStore {
     // Compensation of children ------------------------------------------------------------------------------
 
     /**
-     * Lets an ended child compensate its steps, in the transaction that suspends its parent.
+     * Starts the compensation of an ended child, in the transaction that suspends its parent.
      *
      * @param jobKey the unique key of the child's job; the end of a job with a key frees the run that waits for it
      */

@@ -7,6 +7,8 @@ import dev.forge.cluster.internal.database.Timestamps;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.workflow.store.WorkflowSearchReports.Found;
+import dev.forge.cluster.workflow.StepKind;
+import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowExport;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowPage;
@@ -110,8 +112,8 @@ public final class WorkflowReports {
                 .query((row, n) -> new WorkflowInfo.Step(
                         row.getInt(1),
                         row.getString(2),
-                        row.getString(3),
-                        row.getString(4),
+                        EnumText.parse(StepKind.class, row.getString(3)),
+                        EnumText.parse(StepStatus.class, row.getString(4)),
                         row.getInt(5),
                         row.getInt(6),
                         row.getString(7),
@@ -194,8 +196,8 @@ public final class WorkflowReports {
             steps.add(new WorkflowExport.Step(
                     rows.getInt("position"),
                     rows.getString("name"),
-                    rows.getString("kind"),
-                    rows.getString("status"),
+                    EnumText.parse(StepKind.class, rows.getString("kind")),
+                    EnumText.parse(StepStatus.class, rows.getString("status")),
                     rows.getInt("attempts"),
                     rows.getString("value"),
                     rows.getString("error"),

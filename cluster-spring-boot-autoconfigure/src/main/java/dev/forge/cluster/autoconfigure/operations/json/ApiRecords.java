@@ -23,6 +23,7 @@ import dev.forge.cluster.job.JobLimits;
 import dev.forge.cluster.job.JobLogLine;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.ratelimit.RateLimit;
+import dev.forge.cluster.workflow.StepKind;
 import dev.forge.cluster.workflow.WorkflowExport;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import java.time.Duration;
@@ -116,7 +117,7 @@ final class ApiRecords {
                     RecordShape.of(WorkflowInfo.Signal.class).value("name", "awaits"),
                     RecordShape.of(WorkflowInfo.Step.class)
                             .by("name", ApiRecords::stepName)
-                            .open("kind", "status")
+                            .words("status", EnumText::underscored)
                             .by(
                                     "compensationAttempts",
                                     (step, shown) ->
@@ -135,7 +136,8 @@ final class ApiRecords {
                             .by("input", (run, shown) -> shown.exactJson("input", run.input()))
                             .objects("steps"),
                     RecordShape.of(WorkflowExport.Step.class)
-                            .open("name", "kind", "status")
+                            .open("name")
+                            .words("status", EnumText::underscored)
                             .by("result", (step, shown) -> shown.exactJson("steps." + step.name(), step.result()))
                             .value("lastError", "error"),
                     RecordShape.of(NodeReports.Row.class)
@@ -206,7 +208,7 @@ final class ApiRecords {
 
     /** The name of a signal is hidden like that of the signal that the run awaits. */
     private static String stepName(WorkflowInfo.Step step, ValueSanitizer.Sanitized shown) {
-        return step.kind().equals("signal") ? String.valueOf(shown.value("awaits", step.name())) : step.name();
+        return step.kind() == StepKind.SIGNAL ? String.valueOf(shown.value("awaits", step.name())) : step.name();
     }
 
     /** The text of a filter may contain groups, keys and metadata; the id of the only job does not. */

@@ -16,6 +16,8 @@ import dev.forge.cluster.autoconfigure.operations.json.ValueSanitizer;
 import dev.forge.cluster.autoconfigure.operations.json.ValueSanitizer.Sanitized;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.workflow.StepKind;
+import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowExport;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowPage;
@@ -103,7 +105,7 @@ final class WorkflowsResource extends Resource {
 
     /** By the real names: sanitized ones may be equal. */
     private static @Nullable Instant deliveredAt(WorkflowInfo run, WorkflowInfo.Step step) {
-        return step.kind().equals("signal") && step.status().equals("waiting")
+        return step.kind() == StepKind.SIGNAL && step.status() == StepStatus.WAITING
                 ? run.signals().stream()
                         .filter(signal -> signal.name().equals(step.name()))
                         .map(WorkflowInfo.Signal::sentAt)
@@ -150,7 +152,7 @@ final class WorkflowsResource extends Resource {
     private static void requireNamesShown(WorkflowExport export, Sanitized shown) {
         if (export.steps().stream()
                 .anyMatch(step ->
-                        step.kind().equals("signal") && !step.name().equals(shown.value("awaits", step.name())))) {
+                        step.kind() == StepKind.SIGNAL && !step.name().equals(shown.value("awaits", step.name())))) {
             throw new InvalidOperationException(
                     "a sanitizing function of the application hides the name of a signal (key 'awaits')");
         }

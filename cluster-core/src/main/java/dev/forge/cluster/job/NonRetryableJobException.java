@@ -6,15 +6,15 @@ import dev.forge.cluster.ClusterException;
 import org.jspecify.annotations.Nullable;
 
 /** Thrown by a handler to fail its job permanently, without further attempts. */
-public class PermanentJobFailure extends ClusterException {
+public class NonRetryableJobException extends ClusterException {
 
     private static final long serialVersionUID = 1L;
 
-    public PermanentJobFailure(String message) {
+    public NonRetryableJobException(String message) {
         super(message);
     }
 
-    public PermanentJobFailure(String message, @Nullable Throwable cause) {
+    public NonRetryableJobException(String message, @Nullable Throwable cause) {
         super(message, cause);
     }
 }

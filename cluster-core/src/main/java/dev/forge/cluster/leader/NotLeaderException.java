@@ -5,11 +5,11 @@ package dev.forge.cluster.leader;
 import dev.forge.cluster.ClusterException;
 
 /** Thrown when a fenced write was rolled back because this node does not lead, or not in the term in which the work began. */
-public class LeadershipLostException extends ClusterException {
+public class NotLeaderException extends ClusterException {
 
     private static final long serialVersionUID = 1L;
 
-    public LeadershipLostException(String message) {
+    public NotLeaderException(String message) {
         super(message);
     }
 }
