@@ -6,7 +6,7 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Exported jobs, as {@link Jobs#export} returns them.
+ * Exported jobs, as {@link JobOperations#export} returns them.
  *
  * @param lines a JSON object for each job, on one line
  * @param next the cursor with which the next call continues; null: there are no further jobs

@@ -21,11 +21,11 @@ import org.jspecify.annotations.Nullable;
  * Selects jobs. Immutable; each {@code with} method returns a changed copy, and all conditions must hold.
  *
  * <pre>{@code
- * jobs.list(JobFilter.all().withName("send-mail").withStatuses(JobStatus.FAILED, JobStatus.ABANDONED), 50);
+ * operations.list(JobFilter.all().withName("send-mail").withStatuses(JobStatus.FAILED, JobStatus.ABANDONED), 50);
  * }</pre>
  *
  * <p>Ids, tags, groups, statuses and times lead to their jobs through an index, and a batch to the jobs that were enqueued since it was
- * opened. The other conditions are checked job by job, within the bounds of {@link Jobs#search}.
+ * opened. The other conditions are checked job by job, within the bounds of {@link JobOperations#search}.
  */
 public final class JobFilter {
 

@@ -6,7 +6,7 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A page of the jobs that match a filter, as {@link Jobs#search} returns it.
+ * A page of the jobs that match a filter, as {@link JobOperations#search} returns it.
  *
  * @param jobs the jobs, without payloads, results, errors and attempts
  * @param examined how many jobs the search looked at

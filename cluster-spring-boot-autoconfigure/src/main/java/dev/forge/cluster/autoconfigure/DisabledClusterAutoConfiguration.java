@@ -6,6 +6,7 @@ import dev.forge.cluster.ClusterDisabledException;
 import dev.forge.cluster.audit.AuditTrail;
 import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.daemon.Daemons;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.lock.ClusterLocks;
@@ -45,6 +46,7 @@ public final class DisabledClusterAutoConfiguration {
     /** The types that get a proxy, for the hints of a native image. */
     public static final List<Class<?>> TYPES = List.of(
             Jobs.class,
+            JobOperations.class,
             Crons.class,
             Daemons.class,
             Workflows.class,
@@ -61,6 +63,12 @@ public final class DisabledClusterAutoConfiguration {
     @ConditionalOnMissingBean
     Jobs clusterJobs() {
         return rejecting(Jobs.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    JobOperations clusterJobOperations() {
+        return rejecting(JobOperations.class);
     }
 
     @Bean

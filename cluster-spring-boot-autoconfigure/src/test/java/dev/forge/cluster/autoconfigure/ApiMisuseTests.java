@@ -23,6 +23,7 @@ import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobName;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
@@ -506,6 +507,7 @@ class ApiMisuseTests {
     void null_argument_is_rejected_with_the_name_of_its_parameter() {
         runner().withBean(Handlers.class).run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
+            JobOperations operations = context.getBean(JobOperations.class);
             isNull("Jobs.enqueue", "payload", () -> jobs.enqueue(null));
             isNull("Jobs.enqueue", "options", () -> jobs.enqueue(new Order("x"), null));
             isNull("Jobs.enqueueNamed", "name", () -> jobs.enqueueNamed(null, "x"));
@@ -517,8 +519,8 @@ class ApiMisuseTests {
             isNull("Jobs.find", "id", () -> jobs.find(null));
             isNull("Jobs.result", "id", () -> jobs.result(null, String.class));
             isNull("Jobs.result", "type", () -> jobs.result(UUID.randomUUID(), (Class<String>) null));
-            isNull("Jobs.list", "filter", () -> jobs.list(null, 1));
-            isNull("Jobs.count", "filter", () -> jobs.count(null));
+            isNull("JobOperations.list", "filter", () -> operations.list(null, 1));
+            isNull("JobOperations.count", "filter", () -> operations.count(null));
             isNull("JobFilter.withName", "name", () -> JobFilter.all().withName(null));
             isNull("JobFilter.withStatuses", "statuses", () -> JobFilter.all().withStatuses((JobStatus[]) null));
             isNull(
@@ -529,7 +531,7 @@ class ApiMisuseTests {
             isNull("Jobs.retry", "id", () -> jobs.retry(null));
             isNull("Jobs.pause", "name", () -> jobs.pause(null));
             isNull("Jobs.resume", "name", () -> jobs.resume(null));
-            isNull("Jobs.explain", "id", () -> jobs.explain(null));
+            isNull("JobOperations.explain", "id", () -> operations.explain(null));
             JobOptions options = JobOptions.defaults();
             isNull("JobOptions.withDelay", "delay", () -> options.withDelay(null));
             isNull("JobOptions.withTime", "at", () -> options.withTime(null));

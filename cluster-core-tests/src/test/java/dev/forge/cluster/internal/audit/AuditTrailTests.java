@@ -118,12 +118,12 @@ class AuditTrailTests extends AuditFixture {
         jdbc.sql("ALTER TABLE forge_audit ADD CONSTRAINT broken CHECK (who <> 'alice') NOT VALID")
                 .update();
         try {
-            List<Runnable> operations = List.of(
+            List<Runnable> changes = List.of(
                     () -> jobs.cancel(job),
                     () -> jobs.pause("free"),
-                    () -> jobs.cancelAll(JobFilter.everyJob()),
+                    () -> operations.cancelAll(JobFilter.everyJob()),
                     () -> one.workflows().cancel(run, "mistake"));
-            operations.forEach(operation -> assertThatExceptionOfType(DataAccessException.class)
+            changes.forEach(operation -> assertThatExceptionOfType(DataAccessException.class)
                     .isThrownBy(() -> trail.as(ALICE, null, () -> {
                         operation.run();
                         return true;
@@ -133,7 +133,7 @@ class AuditTrailTests extends AuditFixture {
             jdbc.sql("ALTER TABLE forge_audit DROP CONSTRAINT broken").update();
         }
         assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
-        assertThat(jobs.paused()).doesNotContain("free");
+        assertThat(operations.paused()).doesNotContain("free");
         assertThat(one.workflows().find(run).orElseThrow().status()).isEqualTo(WorkflowStatus.WAITING);
         assertThat(events()).isEmpty();
     }
@@ -145,7 +145,7 @@ class AuditTrailTests extends AuditFixture {
             status.setRollbackOnly();
         });
         // A pause does not join a transaction.
-        assertThat(jobs.paused()).contains("free");
+        assertThat(operations.paused()).contains("free");
         assertThat(texts()).containsExactly("name.pause free 1");
         assertThat(events()).hasSize(1);
     }
@@ -155,7 +155,7 @@ class AuditTrailTests extends AuditFixture {
         jdbc.sql("INSERT INTO forge_jobs (id, name) SELECT gen_random_uuid(), 'order' FROM generate_series(1, 1200)")
                 .update();
         JobFilter orders = JobFilter.all().withName("order");
-        trail.as(ALICE, "sale over", () -> jobs.cancelAll(orders));
+        trail.as(ALICE, "sale over", () -> operations.cancelAll(orders));
         List<AuditEntry> entries = entries();
         assertThat(entries).extracting(AuditEntry::count).containsExactlyInAnyOrder(500L, 500L, 200L);
         assertThat(entries)
@@ -171,9 +171,9 @@ class AuditTrailTests extends AuditFixture {
     @Test
     void details_are_plain_text() {
         trail.as(ALICE, null, () -> {
-            jobs.limit("order", JobLimits.none().withConcurrency(3).withGroupConcurrency(2));
-            jobs.limit("order", JobLimits.none().withGroupRate(10, Duration.ofMinutes(1)));
-            jobs.limit("order", JobLimits.none());
+            operations.setLimits("order", JobLimits.none().withConcurrency(3).withGroupConcurrency(2));
+            operations.setLimits("order", JobLimits.none().withGroupRate(10, Duration.ofMinutes(1)));
+            operations.setLimits("order", JobLimits.none());
             return null;
         });
         UUID other = cluster.insertNode("other", null, "1 hour", "1 hour");
@@ -196,7 +196,7 @@ class AuditTrailTests extends AuditFixture {
                 .isThrownBy(() -> trail.as(
                         ALICE,
                         null,
-                        () -> jobs.cancelAll(
+                        () -> operations.cancelAll(
                                 JobFilter.all().withName("order"),
                                 BulkOptions.defaults().withProgress(result -> {
                                     batches.incrementAndGet();
@@ -216,7 +216,7 @@ class AuditTrailTests extends AuditFixture {
         failed(order(JobOptions.defaults().withTags("t").withUniqueKey("a")));
         failed(order(JobOptions.defaults().withTags("t").withUniqueKey("b")));
         failed(order(JobOptions.defaults().withTags("t")));
-        trail.as(ALICE, null, () -> jobs.retryAll(JobFilter.all().withTags("t")));
+        trail.as(ALICE, null, () -> operations.retryAll(JobFilter.all().withTags("t")));
         assertThat(entries().stream().mapToLong(AuditEntry::count).sum()).isEqualTo(3);
         assertThat(events()).extracting(OperationAudited::count).containsExactly(3L);
     }

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.DefaultJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.node.NodeSettings;
@@ -104,9 +103,7 @@ public final class TestWorkflows {
                 member.node(),
                 member.engine(),
                 jobs.handlers(),
-                new WorkflowEngine.Resources(
-                        new DefaultJobs.Dependencies(source, member.control().shared(), tools),
-                        new JdbcTransactionManager(source)),
+                new WorkflowEngine.Resources(tools, member.control().shared(), new JdbcTransactionManager(source)),
                 new WorkflowSettings(
                         attempts,
                         TestJobs.AT_ONCE,

@@ -97,7 +97,7 @@ class WorkflowCommandTests {
         Member other = new TestWorkflows(cluster).start("other");
         assertThat(other.member().jobs().pause("workflow:deploy@1")).isTrue();
         UUID run = carrier.workflows().start("deploy", null);
-        assertThat(carrier.member().jobs().explain(run).reason()).isEqualTo(JobExplanation.Reason.PAUSED);
+        assertThat(carrier.member().operations().explain(run).reason()).isEqualTo(JobExplanation.Reason.PAUSED);
         for (String misspelt : List.of("workflow:deploi@1", "workflow:deploy@2", "workflow:deploy")) {
             assertThatExceptionOfType(UnknownJobException.class)
                     .isThrownBy(() -> other.member().jobs().pause(misspelt))

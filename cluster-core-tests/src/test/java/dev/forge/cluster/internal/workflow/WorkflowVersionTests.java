@@ -51,8 +51,8 @@ class WorkflowVersionTests extends WorkflowFixture {
         WorkflowInfo blocked = one.await(run, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH);
         assertThat(blocked.lastError()).contains("position 1", "step 'charge'", "step 'pay'");
         assertThat(job(run)).containsEntry("status", "pending").containsEntry("attempts", 0);
-        assertThat(one.member().jobs().explain(run).reason()).isEqualTo(Reason.RUN_BLOCKED);
-        assertThat(one.member().jobs().explain(run).text())
+        assertThat(one.member().operations().explain(run).reason()).isEqualTo(Reason.RUN_BLOCKED);
+        assertThat(one.member().operations().explain(run).text())
                 .isEqualTo(
                         "Its run is blocked: its method does not match its recorded history; see the workflow's page.");
         name.set("charge");
@@ -211,7 +211,7 @@ class WorkflowVersionTests extends WorkflowFixture {
         Member lacks = new TestWorkflows(cluster).start("lacks");
         has.member().stop();
         lacks.await(run, WorkflowStatus.BLOCKED_MISSING_VERSION);
-        assertThat(lacks.member().jobs().explain(run).text())
+        assertThat(lacks.member().operations().explain(run).text())
                 .isEqualTo(
                         "Its run is blocked: no live node has the version 1 of the workflow stranded; see the workflow's page.");
         assertThat(lacks.workflows().signal(run, "go", "on")).isTrue();

@@ -11,7 +11,6 @@ import dev.forge.cluster.autoconfigure.handler.JobLimits;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.autoconfigure.properties.JobProperties;
 import dev.forge.cluster.autoconfigure.properties.WorkflowProperties;
-import dev.forge.cluster.internal.job.DefaultJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
@@ -55,10 +54,7 @@ public final class WorkflowAutoConfiguration {
                 runtime.node(),
                 jobs,
                 handlers,
-                new WorkflowEngine.Resources(
-                        new DefaultJobs.Dependencies(
-                                database.application(), runtime.control().shared(), tools),
-                        database.transactions(managers)),
+                new WorkflowEngine.Resources(tools, runtime.control().shared(), database.transactions(managers)),
                 new WorkflowSettings(
                         limits.maxAttempts(),
                         limits.backoff(),

@@ -10,6 +10,7 @@ import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.PayloadCodecConfiguration;
 import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.daemon.Daemons;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.lock.ClusterLocks;
@@ -28,7 +29,7 @@ import org.springframework.context.annotation.Import;
 
 /**
  * Provides the beans of the API in slices that have no cluster, such as {@code @WebMvcTest} and {@code @DataJpaTest}: {@link Jobs}
- * records what is enqueued, and the others reject calls.
+ * records what is enqueued, {@link JobOperations} searches it, and the others reject calls.
  *
  * <p>Without an annotation that component scans look for: an application that scans this package must not get a recorder.
  */
@@ -47,6 +48,12 @@ public final class RecordedClusterAutoConfiguration {
     @ConditionalOnMissingBean
     Jobs clusterJobs(RecordedJobs recorded) {
         return recorded.jobs();
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    JobOperations clusterJobOperations(RecordedJobs recorded) {
+        return recorded.operations();
     }
 
     @Bean

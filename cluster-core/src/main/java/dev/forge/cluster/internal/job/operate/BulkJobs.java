@@ -8,7 +8,6 @@ import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.enqueue.JobNews;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
-import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.operate.JobSearchReports.Found;
 import dev.forge.cluster.internal.job.row.JobBulkStore;
 import dev.forge.cluster.internal.job.row.JobBulkStore.Batch;
@@ -73,28 +72,40 @@ public final class BulkJobs {
     }
 
     public BulkResult cancel(JobFilter filter, BulkOptions options) {
-        return run(new Command("Jobs.cancelAll", "jobs.cancel-all", null, ACTIVE, false), filter, options, batch -> {
-            List<CancelledJob> cancelled = store.cancel(batch);
-            cancelled.forEach(job -> news.cancelled(job.id(), job.batch(), job.held()));
-            if (cancelled.stream().anyMatch(CancelledJob::hasKey)) {
-                // Their successors may run.
-                news.pending();
-            }
-            return 0;
-        });
+        return run(
+                new Command("JobOperations.cancelAll", "jobs.cancel-all", null, ACTIVE, false),
+                filter,
+                options,
+                batch -> {
+                    List<CancelledJob> cancelled = store.cancel(batch);
+                    cancelled.forEach(job -> news.cancelled(job.id(), job.batch(), job.held()));
+                    if (cancelled.stream().anyMatch(CancelledJob::hasKey)) {
+                        // Their successors may run.
+                        news.pending();
+                    }
+                    return 0;
+                });
     }
 
     public BulkResult retry(JobFilter filter, BulkOptions options) {
-        return run(new Command("Jobs.retryAll", "jobs.retry-all", null, RETRYABLE, true), filter, options, batch -> {
-            store.retry(batch);
-            return 0;
-        });
+        return run(
+                new Command("JobOperations.retryAll", "jobs.retry-all", null, RETRYABLE, true),
+                filter,
+                options,
+                batch -> {
+                    store.retry(batch);
+                    return 0;
+                });
     }
 
     public BulkResult reschedule(JobFilter filter, Instant at, BulkOptions options) {
         return run(
                 new Command(
-                        "Jobs.rescheduleAll", "jobs.reschedule-all", "to " + at, EnumSet.of(JobStatus.PENDING), true),
+                        "JobOperations.rescheduleAll",
+                        "jobs.reschedule-all",
+                        "to " + at,
+                        EnumSet.of(JobStatus.PENDING),
+                        true),
                 filter,
                 options,
                 batch -> store.reschedule(batch, at).unaffected());
@@ -104,10 +115,14 @@ public final class BulkJobs {
         String awaited = handlers.owned().stream()
                 .map(owned -> "(" + owned.awaitedCondition() + ")")
                 .collect(Collectors.joining(" OR "));
-        return run(new Command("Jobs.deleteAll", "jobs.delete-all", null, ENDED, false), filter, options, batch -> {
-            store.delete(batch, awaited);
-            return 0;
-        });
+        return run(
+                new Command("JobOperations.deleteAll", "jobs.delete-all", null, ENDED, false),
+                filter,
+                options,
+                batch -> {
+                    store.delete(batch, awaited);
+                    return 0;
+                });
     }
 
     /**
@@ -181,7 +196,7 @@ public final class BulkJobs {
             Change change,
             AuditedChanges.BulkCall recorded,
             Committed committed) {
-        List<String> reserved = handlers.owned().stream().map(OwnedJobs::prefix).toList();
+        List<String> reserved = handlers.ownedPrefixes();
         long began = nanos.getAsLong();
         var result = new BulkResult(0, 0, 0, 0, options.cursor());
         do {

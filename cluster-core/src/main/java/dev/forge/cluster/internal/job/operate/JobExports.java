@@ -123,7 +123,7 @@ public final class JobExports {
     }
 
     private static JobRejectedException invalid(String reason, @Nullable Exception cause) {
-        String message = "Jobs.enqueueExported: the line is no exported job: " + reason;
+        String message = "JobOperations.enqueueExported: the line is no exported job: " + reason;
         return cause == null ? new JobRejectedException(message) : new JobRejectedException(message, cause);
     }
 }

@@ -7,6 +7,7 @@ import dev.forge.cluster.internal.job.row.JobConditions;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobPage;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -106,6 +107,13 @@ public final class JobSearchReports {
             }
         }
         return new Found(hits, examined, position.walk == walks.size() ? null : text(filter, position));
+    }
+
+    /** Returns a page of the jobs that {@link #find} finds, without values that may be large. */
+    public JobPage page(JobFilter filter, int limit, @Nullable String cursor) {
+        Found found = find(filter, limit, cursor);
+        boolean cutOff = found.next != null && found.hits.size() < limit;
+        return new JobPage(read(found.ids()), found.examined, cutOff, found.next);
     }
 
     /** Counts jobs as far as one search goes. */

@@ -12,6 +12,7 @@ import dev.forge.cluster.autoconfigure.operations.ResourceParameters;
 import dev.forge.cluster.autoconfigure.operations.json.JsonObject;
 import dev.forge.cluster.autoconfigure.operations.json.ValueSanitizer;
 import dev.forge.cluster.job.JobBatch;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
@@ -24,11 +25,13 @@ final class BatchesResource extends Resource {
             ResourceParameters.ofList("after", "limit").withEntry().withChange();
 
     private final Jobs jobs;
+    private final JobOperations operations;
     private final ValueSanitizer values;
 
-    BatchesResource(Jobs jobs, ValueSanitizer values) {
+    BatchesResource(Jobs jobs, JobOperations operations, ValueSanitizer values) {
         super("batches", PARAMETERS);
         this.jobs = jobs;
+        this.operations = operations;
         this.values = values;
     }
 
@@ -47,7 +50,7 @@ final class BatchesResource extends Resource {
                 .with(
                         "batches",
                         values.shownTo(request.caller())
-                                .objects(jobs.batches(
+                                .objects(operations.batches(
                                         request.limit(DEFAULT_LIMIT),
                                         after == null ? null : OperationRequest.id("batch", after))));
     }
