@@ -15,6 +15,7 @@ import dev.forge.cluster.node.NodeIdentityProvider;
 import dev.forge.cluster.ratelimit.RateLimiter;
 import dev.forge.cluster.startup.StartupCoordinator;
 import dev.forge.cluster.state.ClusterStateStore;
+import dev.forge.cluster.workflow.WorkflowOperations;
 import dev.forge.cluster.workflow.Workflows;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
@@ -50,6 +51,7 @@ public final class DisabledClusterAutoConfiguration {
             Crons.class,
             Daemons.class,
             Workflows.class,
+            WorkflowOperations.class,
             Leadership.class,
             ClusterLocks.class,
             RateLimiter.class,
@@ -87,6 +89,12 @@ public final class DisabledClusterAutoConfiguration {
     @ConditionalOnMissingBean
     Workflows clusterWorkflows() {
         return rejecting(Workflows.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    WorkflowOperations clusterWorkflowOperations() {
+        return rejecting(WorkflowOperations.class);
     }
 
     @Bean

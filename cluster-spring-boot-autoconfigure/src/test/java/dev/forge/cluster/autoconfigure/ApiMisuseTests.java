@@ -43,6 +43,8 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
+import dev.forge.cluster.workflow.WorkflowFilter;
+import dev.forge.cluster.workflow.WorkflowOperations;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.Workflows;
 import jakarta.annotation.PostConstruct;
@@ -265,7 +267,9 @@ class ApiMisuseTests {
                             .containsOnly("order 75 general");
                     assertThat(context.getBean(Crons.class).find("singletons")).isPresent();
                     assertThat(context.getBean(Crons.class).find("refreshed")).isPresent();
-                    assertThat(context.getBean(Workflows.class).list("checkout", null, 10))
+                    assertThat(context.getBean(WorkflowOperations.class)
+                                    .search(WorkflowFilter.all().withName("checkout"), 10)
+                                    .items())
                             .hasSize(2);
                 });
     }

@@ -29,6 +29,7 @@ import dev.forge.cluster.startup.StartupCoordinator;
 import dev.forge.cluster.state.ClusterStateStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.WorkflowOperations;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
 import java.io.IOException;
@@ -90,11 +91,10 @@ class AuditedOperationTests extends AuditFixture {
             Map.entry("Daemons.list", READS),
             Map.entry("Daemons.find", READS),
             Map.entry("Workflows.start", SUBMITS),
-            Map.entry("Workflows.export", READS),
+            Map.entry("WorkflowOperations.export", READS),
             Map.entry("Workflows.find", READS),
             Map.entry("Workflows.result", READS),
-            Map.entry("Workflows.list", READS),
-            Map.entry("Workflows.search", READS),
+            Map.entry("WorkflowOperations.search", READS),
             Map.entry("ClusterNodes.list", READS),
             Map.entry("ClusterNodes.find", READS),
             Map.entry("ClusterNodes.self", READS));
@@ -317,6 +317,7 @@ class AuditedOperationTests extends AuditFixture {
                         Crons.class,
                         Daemons.class,
                         Workflows.class,
+                        WorkflowOperations.class,
                         ClusterNodes.class)
                 .flatMap(type -> Stream.of(type.getMethods()))
                 .map(AuditedOperationTests::name)

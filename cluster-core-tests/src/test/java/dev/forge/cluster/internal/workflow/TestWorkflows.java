@@ -68,7 +68,11 @@ public final class TestWorkflows {
     }
 
     /** A node that executes workflows. */
-    public record Member(TestCluster.Member member, WorkflowEngine engine, DefaultWorkflows workflows) {
+    public record Member(
+            TestCluster.Member member,
+            WorkflowEngine engine,
+            DefaultWorkflows workflows,
+            DefaultWorkflowOperations operations) {
 
         /** Waits until the run has that status, and returns it. */
         public WorkflowInfo await(UUID run, WorkflowStatus status) {
@@ -115,6 +119,7 @@ public final class TestWorkflows {
         handlers.forEach(engine::add);
         cluster.members().add(member);
         member.node().start();
-        return new Member(member, engine, new DefaultWorkflows(member.node(), engine));
+        return new Member(
+                member, engine, new DefaultWorkflows(member.node(), engine), new DefaultWorkflowOperations(engine));
     }
 }

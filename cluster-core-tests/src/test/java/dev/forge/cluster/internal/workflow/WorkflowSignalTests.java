@@ -15,6 +15,7 @@ import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.WorkflowFilter;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.time.Duration;
@@ -99,7 +100,9 @@ class WorkflowSignalTests extends WorkflowFixture {
         assertThat(delivered.status()).isEqualTo(WorkflowStatus.WAITING);
         assertThat(delivered.awaits()).isNull();
         assertThat(delivered.signals()).extracting(WorkflowInfo.Signal::name).containsExactly("reject", "approve");
-        assertThat(one.workflows().search("approval", null, null, null, 10).runs())
+        assertThat(one.operations()
+                        .search(WorkflowFilter.all().withName("approval"), 10)
+                        .items())
                 .singleElement()
                 .satisfies(listed -> assertThat(listed.awaits()).isNull());
         // What the explanation of the job is based on.

@@ -165,7 +165,8 @@ class WorkflowTransactionTests extends WorkflowFixture {
         engine.add(handler);
         cluster.members().add(member);
         member.node().start();
-        return new Member(member, engine, new DefaultWorkflows(member.node(), engine));
+        return new Member(
+                member, engine, new DefaultWorkflows(member.node(), engine), new DefaultWorkflowOperations(engine));
     }
 
     @Test

@@ -12,6 +12,7 @@ import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.Step;
+import dev.forge.cluster.workflow.WorkflowFilter;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
@@ -244,10 +245,15 @@ class WorkflowVersionTests extends WorkflowFixture {
             return started;
         });
         assertThat(one.workflows().find(run)).isEmpty();
-        assertThat(one.workflows().list("rolled", null, 10)).isEmpty();
+        assertThat(one.operations()
+                        .search(WorkflowFilter.all().withName("rolled"), 10)
+                        .items())
+                .isEmpty();
         UUID real = one.workflows().start("rolled", null);
         one.ended(real);
-        assertThat(one.workflows().list("rolled", WorkflowStatus.COMPLETED, 10))
+        assertThat(one.operations()
+                        .search(WorkflowFilter.all().withName("rolled").withStatus(WorkflowStatus.COMPLETED), 10)
+                        .items())
                 .extracting(WorkflowInfo::id)
                 .containsExactly(real);
     }

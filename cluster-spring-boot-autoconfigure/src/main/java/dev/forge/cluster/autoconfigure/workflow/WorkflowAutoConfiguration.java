@@ -14,10 +14,12 @@ import dev.forge.cluster.autoconfigure.properties.WorkflowProperties;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.workflow.DefaultWorkflowOperations;
 import dev.forge.cluster.internal.workflow.DefaultWorkflows;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.internal.workflow.store.WorkflowSettings;
 import dev.forge.cluster.internal.workflow.store.WorkflowSettings.SignalLimits;
+import dev.forge.cluster.workflow.WorkflowOperations;
 import dev.forge.cluster.workflow.Workflows;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
@@ -81,5 +83,11 @@ public final class WorkflowAutoConfiguration {
     @ConditionalOnMissingBean
     Workflows clusterWorkflows(NodeRuntime runtime, WorkflowEngine engine) {
         return new DefaultWorkflows(runtime.node(), engine);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    WorkflowOperations clusterWorkflowOperations(WorkflowEngine engine) {
+        return new DefaultWorkflowOperations(engine);
     }
 }

@@ -612,7 +612,7 @@ class EndpointJsonTests {
                                         "Run %s cannot be exported".formatted(run),
                                         "sanitizing functions of the application cannot check 'input'",
                                         reason,
-                                        "Workflows.export",
+                                        "WorkflowOperations.export",
                                         "docs/reference/workflows.md");
                     });
                 });
@@ -686,7 +686,7 @@ class EndpointJsonTests {
             assertGet(context, """
                     {'runs': [{'id': '(id)', 'name': 'approval', 'version': '1', 'status': 'waiting',
                                'createdAt': '(time)', 'awaits': 'approved'}],
-                     'examined': 1, 'cutOff': false}
+                     'cutOff': false}
                     """, "workflows");
             workflows.signal(run, "unexpected", null);
             assertGet(context, """

@@ -20,6 +20,7 @@ import dev.forge.cluster.ratelimit.RateLimiter;
 import dev.forge.cluster.startup.StartupCoordinator;
 import dev.forge.cluster.state.ClusterStateStore;
 import dev.forge.cluster.test.RecordedJobs;
+import dev.forge.cluster.workflow.WorkflowOperations;
 import dev.forge.cluster.workflow.Workflows;
 import java.time.Clock;
 import org.springframework.beans.factory.ObjectProvider;
@@ -72,6 +73,12 @@ public final class RecordedClusterAutoConfiguration {
     @ConditionalOnMissingBean
     Workflows clusterWorkflows() {
         return rejecting(Workflows.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    WorkflowOperations clusterWorkflowOperations() {
+        return rejecting(WorkflowOperations.class);
     }
 
     @Bean

@@ -29,6 +29,7 @@ import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.workflow.WorkflowOperations;
 import dev.forge.cluster.workflow.Workflows;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -174,10 +175,17 @@ public final class ClusterOperationsAutoConfiguration {
     }
 
     @Bean
-    @ConditionalOnBean(Workflows.class)
+    @ConditionalOnBean({Workflows.class, WorkflowOperations.class})
     WorkflowsResource clusterWorkflowsResource(
-            ObjectProvider<Workflows> workflows, ValueSanitizer values, JobEngine.Dependencies tools) {
-        return new WorkflowsResource(workflows.stream().findFirst().orElseThrow(), values, tools.codec());
+            ObjectProvider<Workflows> workflows,
+            ObjectProvider<WorkflowOperations> operations,
+            ValueSanitizer values,
+            JobEngine.Dependencies tools) {
+        return new WorkflowsResource(
+                workflows.stream().findFirst().orElseThrow(),
+                operations.stream().findFirst().orElseThrow(),
+                values,
+                tools.codec());
     }
 
     @Bean
