@@ -21,7 +21,7 @@ import org.jspecify.annotations.Nullable;
  * Selects jobs. Immutable; each {@code with} method returns a changed copy, and all conditions must hold.
  *
  * <pre>{@code
- * operations.list(JobFilter.all().withName("send-mail").withStatuses(JobStatus.FAILED, JobStatus.ABANDONED), 50);
+ * operations.search(JobFilter.all().withName("send-mail").withStatuses(JobStatus.FAILED, JobStatus.ABANDONED), 50);
  * }</pre>
  *
  * <p>Ids, tags, groups, statuses and times lead to their jobs through an index, and a batch to the jobs that were enqueued since it was

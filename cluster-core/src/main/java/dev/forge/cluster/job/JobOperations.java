@@ -3,6 +3,7 @@
 package dev.forge.cluster.job;
 
 import dev.forge.cluster.ClusterNotReadyException;
+import dev.forge.cluster.Page;
 import dev.forge.cluster.ReadOnlyTransactionException;
 import java.time.Duration;
 import java.time.Instant;
@@ -23,37 +24,15 @@ import org.jspecify.annotations.Nullable;
  */
 public interface JobOperations {
 
-    /**
-     * Returns the newest batches, newest first. Their numbers of failed, cancelled and remaining jobs stop at 1,000
-     * each; then {@link JobBatchInfo#exact()} is false and the number of completed jobs is unknown.
-     *
-     * @param limit the number of batches, between 1 and 1,000
-     */
-    default List<JobBatchInfo> batches(int limit) {
-        return batches(limit, null);
+    /** Returns the first page of a search; see {@link #search(JobFilter, int, String)}. */
+    default Page<JobInfo> search(JobFilter filter, int limit) {
+        return search(filter, limit, null);
     }
 
     /**
-     * Returns batches like {@link #batches(int)}, page by page.
-     *
-     * @param limit the number of batches, between 1 and 1,000
-     * @param after the last batch of the page before; null: begins with the newest
-     */
-    List<JobBatchInfo> batches(int limit, @Nullable UUID after);
-
-    /**
-     * Returns the newest jobs that match a filter, newest first, without payloads, results, errors and attempts. The cost is
-     * bounded: the search covers the last 10,000 jobs that were enqueued, and of older ones up to 10,000 that are unfinished and
-     * 10,000 that have finished. A filter with other conditions than name, statuses and creation returns the first page of
-     * {@link #search}.
-     *
-     * @param limit the number of jobs, between 1 and 1,000
-     */
-    List<JobInfo> list(JobFilter filter, int limit);
-
-    /**
-     * Searches jobs page by page. Each call looks at no more than 10,000 jobs and takes about two seconds at most; if that is not
-     * enough, the page says so, and its cursor continues the search.
+     * Searches jobs page by page, without payloads, results, errors and attempts. Each call looks at no more than 10,000 jobs and takes
+     * about two seconds at most. If that is not enough, the page has fewer jobs than the limit, or none, and its cursor continues the
+     * search.
      *
      * <p>A search follows one index: that of the first tag; else that of the group; else those of the statuses, active jobs first,
      * then those that ended last; else the newest jobs first. A filter with a range of creation times starts at ids of that time:
@@ -61,16 +40,32 @@ public interface JobOperations {
      * not at all.
      *
      * @param limit the largest number of jobs in the page, between 1 and 1,000
-     * @param cursor {@link JobPage#next()} of the previous page of the same filter; null: begins
+     * @param cursor {@link Page#next()} of the previous page of the same filter; null: begins
      * @throws IllegalArgumentException if the cursor does not belong to the filter
      */
-    JobPage search(JobFilter filter, int limit, @Nullable String cursor);
+    Page<JobInfo> search(JobFilter filter, int limit, @Nullable String cursor);
 
     /**
-     * Counts the jobs that match a filter, up to 10,000 within the bounds of {@link #list} or, if the filter has other conditions than
-     * name, statuses and creation, of one call of {@link #search}.
+     * Counts the jobs that match a filter, up to 10,000. The cost is bounded: the last 10,000 jobs that were enqueued are counted, and of
+     * older ones up to 10,000 that are unfinished and 10,000 that have finished; with other conditions than name, statuses and
+     * creation, the jobs that one call of {@link #search(JobFilter, int, String)} looks at.
      */
     JobCount count(JobFilter filter);
+
+    /** Returns the newest batches; see {@link #batches(int, String)}. */
+    default Page<JobBatchInfo> batches(int limit) {
+        return batches(limit, null);
+    }
+
+    /**
+     * Returns batches page by page, newest first. Their numbers of failed, cancelled and remaining jobs stop at 1,000 each; then {@link
+     * JobBatchInfo#exact()} is false and the number of completed jobs is unknown.
+     *
+     * @param limit the largest number of batches in the page, between 1 and 1,000
+     * @param cursor {@link Page#next()} of the previous page; null: begins with the newest
+     * @throws IllegalArgumentException if the cursor is not one of this list
+     */
+    Page<JobBatchInfo> batches(int limit, @Nullable String cursor);
 
     /**
      * Returns the last lines that the handler has logged for a job, {@link JobContext#log(String)}, the oldest first; at most 500. Lines
@@ -140,12 +135,13 @@ public interface JobOperations {
 
     /**
      * Exports jobs with their payloads, page by page: a JSON object on one line for each. Without statuses, failed and abandoned jobs
-     * are exported. A page has about 8 MB at most; otherwise the bounds are those of {@link #search}.
+     * are exported. A page has about 8 MB at most; otherwise the bounds are those of {@link #search(JobFilter, int, String)}.
      *
      * @param limit the largest number of lines, between 1 and 1,000
-     * @param cursor {@link JobExport#next()} of the previous page of the same filter; null: begins
+     * @param cursor {@link Page#next()} of the previous page of the same filter; null: begins
+     * @throws IllegalArgumentException if the cursor does not belong to the filter
      */
-    JobExport export(JobFilter filter, int limit, @Nullable String cursor);
+    Page<String> export(JobFilter filter, int limit, @Nullable String cursor);
 
     /**
      * Enqueues a job from a line that {@link #export} returned: with the same name, payload, priority, capability, unique key, group,

@@ -57,7 +57,7 @@ class DashboardOperationsTests extends DashboardPages {
 
     /** Returns the only entry with that reason, which the page shows. */
     private AuditEntry audited(String action, String reason) {
-        List<AuditEntry> entries = trail.list(AuditFilter.all().withAction(action), 100, null).stream()
+        List<AuditEntry> entries = trail.list(AuditFilter.all().withAction(action), 100).items().stream()
                 .filter(entry -> reason.equals(entry.reason()))
                 .toList();
         assertThat(entries).as("%s because of %s", action, reason).hasSize(1);

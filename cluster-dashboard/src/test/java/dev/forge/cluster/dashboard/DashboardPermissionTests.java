@@ -317,7 +317,7 @@ class DashboardPermissionTests extends DashboardPages {
         } finally {
             application.bankIsUp.set(false);
         }
-        assertThat(trail.list(AuditFilter.all().withWho("olga"), 100, null))
+        assertThat(trail.list(AuditFilter.all().withWho("olga"), 100).items())
                 .extracting(entry -> entry.action() + " " + entry.reason())
                 .containsExactlyInAnyOrder(
                         "job.copy olga copies",

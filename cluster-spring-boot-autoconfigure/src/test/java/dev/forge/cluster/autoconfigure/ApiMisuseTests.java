@@ -523,7 +523,7 @@ class ApiMisuseTests {
             isNull("Jobs.find", "id", () -> jobs.find(null));
             isNull("Jobs.result", "id", () -> jobs.result(null, String.class));
             isNull("Jobs.result", "type", () -> jobs.result(UUID.randomUUID(), (Class<String>) null));
-            isNull("JobOperations.list", "filter", () -> operations.list(null, 1));
+            isNull("JobOperations.search", "filter", () -> operations.search(null, 1));
             isNull("JobOperations.count", "filter", () -> operations.count(null));
             isNull("JobFilter.withName", "name", () -> JobFilter.all().withName(null));
             isNull("JobFilter.withStatuses", "statuses", () -> JobFilter.all().withStatuses((JobStatus[]) null));

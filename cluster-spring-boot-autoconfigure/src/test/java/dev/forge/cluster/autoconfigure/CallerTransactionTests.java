@@ -617,7 +617,7 @@ class CallerTransactionTests {
                             "Crons.trigger",
                             true,
                             () -> crons.trigger(name),
-                            () -> crons.runs(name, 1).stream()
+                            () -> crons.runs(name, 1).items().stream()
                                     .anyMatch(run -> is(jobs, run.job(), JobStatus.COMPLETED)));
                 },
                 () -> {
@@ -1108,7 +1108,7 @@ class CallerTransactionTests {
                     List<Order> orders =
                             IntStream.range(0, 2_500).mapToObj(Order::new).toList();
                     long before = stored();
-                    int batches = operations.batches(100).size();
+                    int batches = operations.batches(100).items().size();
                     for (Caller caller : Caller.values()) {
                         app.call(
                                 caller,
@@ -1127,7 +1127,7 @@ class CallerTransactionTests {
                                         .isThrownBy(() -> jobs.batch(JobBatchOptions.named("part")
                                                 .withParent(closed.id())
                                                 .withOnEnd(new Order(1)))));
-                        assertThat(operations.batches(100))
+                        assertThat(operations.batches(100).items())
                                 .as(caller.toString())
                                 .hasSize(batches);
                     }

@@ -92,7 +92,7 @@ class DisabledClusterTests {
             rejects("Jobs.enqueue", () -> service.jobs.enqueue("payload"));
             rejects("Jobs.enqueue", () -> service.jobs.enqueue("payload", JobOptions.defaults()));
             rejects("JobOperations.paused", service.operations::paused);
-            rejects("Crons.list", () -> service.crons.list(null, 10));
+            rejects("Crons.list", () -> service.crons.list(10));
             rejects("Daemons.pause", () -> service.daemons.pause("feed"));
             rejects("Workflows.start", () -> service.workflows.start("checkout", null));
             rejects("Leadership.fenced", () -> service.leadership.fenced("reports", () -> {}));

@@ -3,9 +3,11 @@
 package dev.forge.cluster.test;
 
 import dev.forge.cluster.ClusterDisabledException;
+import dev.forge.cluster.Page;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.job.enqueue.JobIds;
 import dev.forge.cluster.internal.job.operate.InspectableJobs;
+import dev.forge.cluster.internal.runtime.Cursors;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobCount;
@@ -14,7 +16,6 @@ import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobName;
 import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
-import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
@@ -330,26 +331,23 @@ public final class RecordedJobs {
             return matching(JobFilter.all().withIds(Set.of(id))).stream().findFirst();
         }
 
-        List<JobInfo> list(JobFilter filter, int limit) {
-            return matching(filter).stream().limit(limit).toList();
-        }
-
         JobCount count(JobFilter filter) {
             return new JobCount(matching(filter).size(), true);
         }
 
+        Page<JobInfo> search(JobFilter filter, int limit) {
+            return search(filter, limit, null);
+        }
+
         /** The cursor is the last job of the page: jobs may be enqueued between two pages. */
-        JobPage search(JobFilter filter, int limit, @Nullable String cursor) {
-            List<JobInfo> found = matching(filter);
-            List<JobInfo> rest = cursor == null
-                    ? found
-                    : found.stream()
-                            .filter(job -> job.id().compareTo(UUID.fromString(cursor)) < 0)
-                            .toList();
-            List<JobInfo> page = rest.stream().limit(limit).toList();
-            String next =
-                    page.size() < rest.size() ? page.get(page.size() - 1).id().toString() : null;
-            return new JobPage(page, page.size(), false, next);
+        Page<JobInfo> search(JobFilter filter, int limit, @Nullable String cursor) {
+            var cursors = new Cursors("JobOperations.search", "recorded jobs " + filter);
+            UUID last = cursors.decodeOne(cursor, UUID::fromString);
+            List<JobInfo> page = matching(filter).stream()
+                    .filter(job -> last == null || job.id().compareTo(last) < 0)
+                    .limit(limit)
+                    .toList();
+            return cursors.page(page, limit, job -> job.id().toString());
         }
 
         Set<String> namesOf(Class<?> payload) {

@@ -87,7 +87,7 @@ abstract class AuditFixture {
     }
 
     List<AuditEntry> entries() {
-        return trail.list(AuditFilter.all(), 1_000, null);
+        return trail.list(AuditFilter.all(), 1_000).items();
     }
 
     /** Returns the entries, the newest first, as action, target and count. */

@@ -10,6 +10,7 @@ import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
 import ch.qos.logback.classic.spi.ILoggingEvent;
 import ch.qos.logback.core.read.ListAppender;
+import dev.forge.cluster.Page;
 import dev.forge.cluster.audit.AuditEntry;
 import dev.forge.cluster.audit.AuditFilter;
 import dev.forge.cluster.audit.AuditSource;
@@ -292,22 +293,25 @@ class AuditTrailTests extends AuditFixture {
         List<UUID> ids = List.of(order(), order(), order());
         ids.forEach(id -> trail.as(ALICE, null, () -> jobs.cancel(id)));
         trail.as(Operator.named("bob"), null, () -> jobs.retry(ids.get(1)));
-        assertThat(trail.list(AuditFilter.all().withTarget(ids.get(1).toString()), 10, null))
+        assertThat(trail.list(AuditFilter.all().withTarget(ids.get(1).toString()), 10)
+                        .items())
                 .extracting(AuditEntry::action)
                 .containsExactly("job.retry", "job.cancel");
-        assertThat(trail.list(AuditFilter.all().withWho("bob"), 10, null)).hasSize(1);
-        assertThat(trail.list(AuditFilter.all().withSource(AuditSource.JAVA), 10, null))
+        assertThat(trail.list(AuditFilter.all().withWho("bob"), 10).items()).hasSize(1);
+        assertThat(trail.list(AuditFilter.all().withSource(AuditSource.JAVA), 10)
+                        .items())
                 .hasSize(1);
-        assertThat(trail.list(AuditFilter.all().withAction("job.cancel").withWho("bob"), 10, null))
+        assertThat(trail.list(AuditFilter.all().withAction("job.cancel").withWho("bob"), 10)
+                        .items())
                 .isEmpty();
         var pages = new ArrayList<AuditEntry>();
-        Long before = null;
+        String cursor = null;
         for (int i = 0; i < 4; i++) {
-            List<AuditEntry> page = trail.list(AuditFilter.all(), 1, before);
-            pages.addAll(page);
-            before = page.get(0).id();
+            Page<AuditEntry> page = trail.list(AuditFilter.all(), 1, cursor);
+            pages.addAll(page.items());
+            cursor = page.next();
         }
-        assertThat(trail.list(AuditFilter.all(), 1, before)).isEmpty();
+        assertThat(trail.list(AuditFilter.all(), 1, cursor)).isEqualTo(new Page<>(List.of(), null));
         assertThat(pages).isEqualTo(entries());
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> trail.list(AuditFilter.all(), 0, null))

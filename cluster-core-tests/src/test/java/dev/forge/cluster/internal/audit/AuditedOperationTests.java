@@ -70,7 +70,6 @@ class AuditedOperationTests extends AuditFixture {
             Map.entry("JobOperations.batches", READS),
             Map.entry("Jobs.find", READS),
             Map.entry("Jobs.result", READS),
-            Map.entry("JobOperations.list", READS),
             Map.entry("JobOperations.search", READS),
             Map.entry("JobOperations.count", READS),
             Map.entry("JobOperations.logs", READS),
@@ -152,7 +151,7 @@ class AuditedOperationTests extends AuditFixture {
             UUID job = failed(order(JobOptions.defaults().withTags("exported")));
             String line = operations
                     .export(JobFilter.all().withTags("exported"), 10, null)
-                    .lines()
+                    .items()
                     .get(0);
             assertThat(line).contains(job.toString());
             return each("job.enqueue-exported NEW 1", () -> operations.enqueueExported(line));

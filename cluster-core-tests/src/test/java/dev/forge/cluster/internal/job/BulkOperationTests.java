@@ -8,26 +8,24 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.runtime.Cursors;
 import dev.forge.cluster.job.BulkOptions;
 import dev.forge.cluster.job.BulkResult;
 import dev.forge.cluster.job.EnqueuedJob;
-import dev.forge.cluster.job.JobExport;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
-import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
-import java.util.Base64;
 import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
@@ -121,11 +119,11 @@ class BulkOperationTests extends JobFixture {
         JobFilter group = JobFilter.all().withGroup("group");
         JobFilter pending = JobFilter.all().withName("order").withStatuses(JobStatus.PENDING);
         for (JobFilter filter : List.of(group, pending)) {
-            JobPage page = operations.search(filter, 500, null);
-            assertThat(page.jobs()).hasSize(500);
-            assertThat(operations.search(filter, 500, page.next()).jobs())
+            Page<JobInfo> page = operations.search(filter, 500);
+            assertThat(page.items()).hasSize(500);
+            assertThat(operations.search(filter, 500, page.next()).items())
                     .hasSize(10)
-                    .doesNotContainAnyElementsOf(page.jobs());
+                    .doesNotContainAnyElementsOf(page.items());
         }
         assertThat(operations.cancelAll(pending, BulkOptions.defaults()).changed())
                 .isEqualTo(510);
@@ -138,18 +136,16 @@ class BulkOperationTests extends JobFixture {
         JobOperations operations = member.operations();
         enqueue(jobs, 2, JobOptions.defaults());
         JobFilter pending = JobFilter.all().withName("order").withStatuses(JobStatus.PENDING);
-        String cursor = operations.search(pending, 1, null).next();
-        String text = new String(Base64.getUrlDecoder().decode(cursor), StandardCharsets.UTF_8);
+        String cursor = operations.search(pending, 1).next();
+        var cursors = new Cursors("test", "jobs " + pending);
+        List<String> position = cursors.decode(cursor, parts -> parts);
         for (String time : List.of("+294277-01-01T00:00Z", "-4713-12-31T23:59Z", "+294276-12-31T23:59-00:02")) {
-            String changed = text.replaceFirst("\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z", Matcher.quoteReplacement(time));
-            assertThat(changed).isNotEqualTo(text);
+            List<String> changed = position.stream()
+                    .map(part -> part.replaceFirst("\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z", Matcher.quoteReplacement(time)))
+                    .toList();
+            assertThat(changed).isNotEqualTo(position);
             assertThatIllegalArgumentException()
-                    .isThrownBy(() -> operations.search(
-                            pending,
-                            1,
-                            Base64.getUrlEncoder()
-                                    .withoutPadding()
-                                    .encodeToString(changed.getBytes(StandardCharsets.UTF_8))))
+                    .isThrownBy(() -> operations.search(pending, 1, cursors.encode(changed)))
                     .withMessageContaining("cursor");
         }
     }
@@ -373,17 +369,17 @@ class BulkOperationTests extends JobFixture {
                 UPDATE forge_jobs SET payload = payload || '{"big": 12345678901234567890.00000000000000000001, "none": null}',
                     metadata = metadata || '{"forge.trace": "x"}', last_error = 'oops' WHERE id = ?
                 """).param(id).update();
-        assertThat(operations.export(RED, 10, null).lines()).as("pending").isEmpty();
+        assertThat(operations.export(RED, 10, null).items()).as("pending").isEmpty();
         end("failed", "true");
-        JobExport export = operations.export(RED, 10, null);
-        assertThat(export.lines())
+        Page<String> export = operations.export(RED, 10, null);
+        assertThat(export.items())
                 .singleElement()
                 .satisfies(line -> assertThat(line)
                         .contains("\"id\": \"%s\"".formatted(id), "\"error\": \"oops\"", "\"status\": \"failed\"")
                         .doesNotContain("\n"));
         JobInfo before = jobs.find(id).orElseThrow();
         operations.deleteAll(RED);
-        EnqueuedJob again = operations.enqueueExported(export.lines().get(0));
+        EnqueuedJob again = operations.enqueueExported(export.items().get(0));
         assertThat(again.created()).isTrue();
         JobInfo after = jobs.find(again.id()).orElseThrow();
         assertThat(after.payload()).isEqualTo(before.payload()).contains("12345678901234567890.00000000000000000001");
@@ -393,7 +389,7 @@ class BulkOperationTests extends JobFixture {
         assertThat(after.maxAttempts()).isEqualTo(7);
         assertThat(after.metadata()).containsEntry("tenant", "a\nb").doesNotContainKey("forge.trace");
         assertThat(after.status()).isEqualTo(JobStatus.PENDING);
-        assertThat(operations.enqueueExported(export.lines().get(0)).created()).isFalse();
+        assertThat(operations.enqueueExported(export.items().get(0)).created()).isFalse();
     }
 
     @Test
@@ -432,9 +428,9 @@ class BulkOperationTests extends JobFixture {
         var lines = new java.util.HashSet<String>();
         String cursor = null;
         do {
-            JobExport page = operations.export(filter, 12, cursor);
-            sizes.add(page.lines().size());
-            lines.addAll(page.lines());
+            Page<String> page = operations.export(filter, 12, cursor);
+            sizes.add(page.items().size());
+            lines.addAll(page.items());
             cursor = page.next();
         } while (cursor != null);
         assertThat(sizes).allSatisfy(size -> assertThat(size).isLessThanOrEqualTo(8));

@@ -6,6 +6,7 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.BulkOptions;
 import dev.forge.cluster.job.BulkResult;
@@ -129,7 +130,9 @@ class JobBatchTests extends JobFixture {
         assertThat(called.values()).allSatisfy(batches -> assertThat(batches).containsExactly(batch.id()));
         assertThat(info(batch).completed()).isEqualTo(1_001);
         assertThat(info(batch).exact()).isTrue();
-        assertThat(one.operations().batches(10)).extracting(JobBatchInfo::id).containsExactly(batch.id());
+        assertThat(one.operations().batches(10).items())
+                .extracting(JobBatchInfo::id)
+                .containsExactly(batch.id());
     }
 
     @Test
@@ -144,20 +147,19 @@ class JobBatchTests extends JobFixture {
                 .toList();
         one.jobs().enqueueAll(lines(3), in(other));
         JobFilter filter = JobFilter.all().withBatch(batch.id());
-        assertThat(one.operations().search(filter, 100, null).jobs())
+        assertThat(one.operations().search(filter, 100).items())
                 .extracting(JobInfo::id)
                 .isEqualTo(enqueued);
-        assertThat(one.operations().list(filter, 100)).hasSize(5);
         assertThat(one.operations().count(filter)).isEqualTo(new JobCount(5, true));
         BulkResult cancelled = one.operations().cancelAll(filter, BulkOptions.defaults());
         assertThat(cancelled.changed()).isEqualTo(5);
         assertThat(one.operations().count(JobFilter.all().withBatch(other.id()).withStatuses(JobStatus.PENDING)))
                 .isEqualTo(new JobCount(3, true));
-        assertThat(one.operations().batches(1)).extracting(JobBatchInfo::id).containsExactly(other.id());
-        assertThat(one.operations().batches(1, other.id()))
-                .extracting(JobBatchInfo::id)
-                .containsExactly(batch.id());
-        assertThat(one.operations().batches(1, batch.id())).isEmpty();
+        Page<JobBatchInfo> newest = one.operations().batches(1);
+        assertThat(newest.items()).extracting(JobBatchInfo::id).containsExactly(other.id());
+        Page<JobBatchInfo> older = one.operations().batches(1, newest.next());
+        assertThat(older.items()).extracting(JobBatchInfo::id).containsExactly(batch.id());
+        assertThat(one.operations().batches(1, older.next())).isEqualTo(new Page<>(List.of(), null));
         one.jobs().resume("line");
     }
 

@@ -157,14 +157,14 @@ class JobEnqueueTests extends JobFixture {
         List<UUID> many = jobs.enqueueAll(List.of(order, order), options.withTags("many")).stream()
                 .map(EnqueuedJob::id)
                 .toList();
-        assertThat(operations.list(JobFilter.all().withTags("many"), 10))
+        assertThat(operations.search(JobFilter.all().withTags("many"), 10).items())
                 .extracting(JobInfo::id)
                 .containsExactlyInAnyOrderElementsOf(many);
         UUID sql = jdbc.sql("SELECT forge_enqueue('order', tags => '{sql,red,sql}')")
                 .query(UUID.class)
                 .single();
         assertThat(jobs.find(sql).orElseThrow().tags()).containsExactlyInAnyOrder("sql", "red");
-        assertThat(operations.list(JobFilter.all().withTags("red"), 10))
+        assertThat(operations.search(JobFilter.all().withTags("red"), 10).items())
                 .extracting(JobInfo::id)
                 .containsExactly(sql, id);
         UUID untagged = jdbc.sql("SELECT forge_enqueue('order', tags => '{}')")

@@ -140,7 +140,7 @@ class JobQueryTests extends JobFixture {
         selects(operations, all.withCreatedBefore(yesterday), old);
         selects(operations, all.withCreatedBefore(yesterday).withName("other"));
         selects(
-                jobs,
+                operations,
                 all.withCreatedFrom(yesterday).withStatuses(JobStatus.PENDING).withName("job"),
                 delayed);
         selects(
@@ -151,12 +151,14 @@ class JobQueryTests extends JobFixture {
                 failed,
                 old);
         assertThatIllegalArgumentException().isThrownBy(() -> operations.count(all.withName("a\0b")));
-        assertThat(operations.list(all, 2)).extracting(JobInfo::id).containsExactly(other, delayed);
+        assertThat(operations.search(all, 2).items()).extracting(JobInfo::id).containsExactly(other, delayed);
     }
 
-    private static void selects(JobOperations operations, JobFilter filter, UUID... newestFirst) {
-        assertThat(operations.list(filter, 1_000)).extracting(JobInfo::id).containsExactly(newestFirst);
-        assertThat(operations.count(filter)).isEqualTo(new JobCount(newestFirst.length, true));
+    private static void selects(JobOperations operations, JobFilter filter, UUID... jobs) {
+        assertThat(operations.search(filter, 1_000).items())
+                .extracting(JobInfo::id)
+                .containsExactlyInAnyOrder(jobs);
+        assertThat(operations.count(filter)).isEqualTo(new JobCount(jobs.length, true));
     }
 
     @Test
@@ -178,17 +180,5 @@ class JobQueryTests extends JobFixture {
                 .isEqualTo(new JobCount(1, true));
         assertThat(operations.count(JobFilter.all().withName("few").withStatuses(JobStatus.PENDING, JobStatus.RUNNING)))
                 .isEqualTo(new JobCount(1, true));
-        assertThat(operations.list(JobFilter.all().withName("few"), 10)).hasSize(1);
-    }
-
-    @Test
-    void limit_of_a_list_is_checked() {
-        Member member = start();
-        JobOperations operations = member.operations();
-        for (int limit : new int[] {-1, 0, 1_001}) {
-            assertThatIllegalArgumentException()
-                    .isThrownBy(() -> operations.list(JobFilter.all(), limit))
-                    .withMessage("JobOperations.list: limit (%d) must be between 1 and 1000", limit);
-        }
     }
 }

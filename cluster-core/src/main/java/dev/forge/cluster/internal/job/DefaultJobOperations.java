@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.internal.audit.Audit;
 import dev.forge.cluster.internal.audit.AuditedChanges;
 import dev.forge.cluster.internal.audit.Operation;
@@ -18,12 +19,12 @@ import dev.forge.cluster.internal.job.history.JobHistoryReports;
 import dev.forge.cluster.internal.job.operate.BulkJobs;
 import dev.forge.cluster.internal.job.operate.FilterChecks;
 import dev.forge.cluster.internal.job.operate.JobBatchReports;
+import dev.forge.cluster.internal.job.operate.JobCountReports;
 import dev.forge.cluster.internal.job.operate.JobDemandReader;
 import dev.forge.cluster.internal.job.operate.JobDemandReports;
 import dev.forge.cluster.internal.job.operate.JobExplainer;
 import dev.forge.cluster.internal.job.operate.JobExports;
 import dev.forge.cluster.internal.job.operate.JobLimitReports;
-import dev.forge.cluster.internal.job.operate.JobListReports;
 import dev.forge.cluster.internal.job.operate.JobReports;
 import dev.forge.cluster.internal.job.operate.JobSearchReports;
 import dev.forge.cluster.internal.job.operate.LimitText;
@@ -37,7 +38,7 @@ import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.Arguments;
-import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.internal.runtime.Cursors;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.BulkOptions;
 import dev.forge.cluster.job.BulkResult;
@@ -46,7 +47,6 @@ import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobDemand;
 import dev.forge.cluster.job.JobExplanation;
-import dev.forge.cluster.job.JobExport;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobHistory;
 import dev.forge.cluster.job.JobHistoryQuery;
@@ -54,7 +54,6 @@ import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobLimits;
 import dev.forge.cluster.job.JobLogLine;
 import dev.forge.cluster.job.JobOperations;
-import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobSummary;
 import java.time.Duration;
@@ -81,7 +80,7 @@ public final class DefaultJobOperations implements JobOperations {
     private final CallerTransaction separately;
     private final JobStore inCallersTransaction;
     private final JobReports reports;
-    private final JobListReports lists;
+    private final JobCountReports counts;
     private final JobSearchReports search;
     private final JobLogStore logs;
     private final BulkJobs bulk;
@@ -113,7 +112,7 @@ public final class DefaultJobOperations implements JobOperations {
         this.separately = new CallerTransaction(control);
         this.inCallersTransaction = new JobStore(schema, application);
         this.reports = new JobReports(schema, application);
-        this.lists = new JobListReports(schema, application);
+        this.counts = new JobCountReports(schema, application);
         this.search = new JobSearchReports(schema, application, node::nanos);
         this.logs = new JobLogStore(schema, application);
         Audit audit = node.resources().audit();
@@ -150,28 +149,18 @@ public final class DefaultJobOperations implements JobOperations {
     }
 
     @Override
-    public List<JobInfo> list(JobFilter filter, int limit) {
-        Arguments.required("JobOperations.list", "filter", filter);
-        Arguments.limit("JobOperations.list", limit, MOST_LISTED);
-        FilterChecks.require(filter);
-        return FilterChecks.isSimple(filter)
-                ? lists.list(filter, limit)
-                : search.read(search.find(filter, limit, null).ids());
-    }
-
-    @Override
-    public JobPage search(JobFilter filter, int limit, @Nullable String cursor) {
+    public Page<JobInfo> search(JobFilter filter, int limit, @Nullable String cursor) {
         Arguments.required("JobOperations.search", "filter", filter);
         Arguments.limit("JobOperations.search", limit, MOST_LISTED);
         FilterChecks.require(filter);
-        return search.page(filter, limit, cursor);
+        return search.page("JobOperations.search", filter, limit, cursor);
     }
 
     @Override
     public JobCount count(JobFilter filter) {
         Arguments.required("JobOperations.count", "filter", filter);
         FilterChecks.require(filter);
-        return FilterChecks.isSimple(filter) ? lists.count(filter) : search.count(filter);
+        return FilterChecks.isSimple(filter) ? counts.count(filter) : search.count("JobOperations.count", filter);
     }
 
     @Override
@@ -181,9 +170,11 @@ public final class DefaultJobOperations implements JobOperations {
     }
 
     @Override
-    public List<JobBatchInfo> batches(int limit, @Nullable UUID after) {
+    public Page<JobBatchInfo> batches(int limit, @Nullable String cursor) {
         Arguments.limit("JobOperations.batches", limit, MOST_LISTED);
-        return batchReports.list(after, limit);
+        var cursors = new Cursors("JobOperations.batches", "batches");
+        List<JobBatchInfo> found = batchReports.list(cursors.decodeOne(cursor, UUID::fromString), limit);
+        return cursors.page(found, limit, batch -> batch.id().toString());
     }
 
     // Bulk operations ---------------------------------------------------------------------------------------
@@ -224,7 +215,7 @@ public final class DefaultJobOperations implements JobOperations {
     // Copies and exports ------------------------------------------------------------------------------------
 
     @Override
-    public JobExport export(JobFilter filter, int limit, @Nullable String cursor) {
+    public Page<String> export(JobFilter filter, int limit, @Nullable String cursor) {
         Arguments.required("JobOperations.export", "filter", filter);
         Arguments.limit("JobOperations.export", limit, MOST_LISTED);
         FilterChecks.require(filter);
@@ -293,7 +284,7 @@ public final class DefaultJobOperations implements JobOperations {
     @Override
     public JobLimits limits(String name) {
         Arguments.required("JobOperations.limits", "name", name);
-        Names.requirePrintable("job name", name);
+        NewJobFactory.requireListable("job name", name);
         return separately.run(() -> limits.find(handlerName(name))).orElse(JobLimits.none());
     }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.internal.audit.Audit;
 import dev.forge.cluster.internal.audit.AuditedChanges;
 import dev.forge.cluster.internal.audit.Operation;
@@ -35,7 +36,6 @@ import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobName;
 import dev.forge.cluster.job.JobOptions;
-import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.Jobs;
@@ -191,8 +191,8 @@ public final class DefaultJobs implements InspectableJobs {
     }
 
     @Override
-    public JobPage search(JobFilter filter, int limit, @Nullable String cursor) {
-        return search.page(filter, limit, cursor);
+    public Page<JobInfo> search(JobFilter filter, int limit, @Nullable String cursor) {
+        return search.page("Jobs.search", filter, limit, cursor);
     }
 
     @Override

@@ -173,7 +173,7 @@ public final class BulkJobs {
         AuditedChanges.BulkCall recorded = audit.begin(new Operation(command.action, target(filter), command.detail));
         var committed = new Committed(command.announced);
         try {
-            return run(narrowed, options, change, recorded, committed);
+            return run(command.call, narrowed, options, change, recorded, committed);
         } catch (NotRecorded e) {
             throw e.failure;
         } finally {
@@ -191,6 +191,7 @@ public final class BulkJobs {
     }
 
     private BulkResult run(
+            String call,
             JobFilter narrowed,
             BulkOptions options,
             Change change,
@@ -201,7 +202,7 @@ public final class BulkJobs {
         var result = new BulkResult(0, 0, 0, 0, options.cursor());
         do {
             int most = (int) Math.min(BATCH, options.maximum() - result.matched());
-            Found found = search.find(narrowed, most, result.next());
+            Found found = search.find(call, narrowed, most, result.next());
             Done done = options.preview() || found.hits().isEmpty()
                     ? Done.NOTHING
                     : isolating(

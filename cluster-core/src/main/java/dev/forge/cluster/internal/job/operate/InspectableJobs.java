@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.operate;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.job.JobFilter;
-import dev.forge.cluster.job.JobPage;
+import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.Jobs;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
@@ -22,7 +23,7 @@ public interface InspectableJobs extends Jobs {
     void requireKnown(String name);
 
     /** Returns a page of jobs, as {@link dev.forge.cluster.job.JobOperations#search} does. */
-    JobPage search(JobFilter filter, int limit, @Nullable String cursor);
+    Page<JobInfo> search(JobFilter filter, int limit, @Nullable String cursor);
 
     /** Reads the JSON of a payload. */
     <T> T read(String json, Class<T> type);

@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.operations.resource;
 
 import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.Page;
 import dev.forge.cluster.autoconfigure.operations.Caller;
 import dev.forge.cluster.autoconfigure.operations.InvalidOperationException;
 import dev.forge.cluster.autoconfigure.operations.OperationRequest;
@@ -24,7 +25,6 @@ import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobLogLine;
 import dev.forge.cluster.job.JobOperations;
-import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
@@ -89,26 +89,25 @@ final class JobsResource extends Resource {
         return request.result(path.size() == 2 ? find(path.get(1), request.caller()) : null);
     }
 
-    /** Returns a page of the jobs of a filter without large values; {@link JobOperations#search} states its bounds and its order. */
+    /** Returns a page of the jobs of a filter without large values; {@link JobOperations#search(dev.forge.cluster.job.JobFilter, int, String)} states its bounds and its order. */
     private JsonObject list(OperationRequest request) {
         Sanitized shown = values.shownTo(request.caller());
         try {
-            JobPage page = operations.search(
-                    new JobQuery(request).filter(), request.limit(DEFAULT_LIMIT), request.text("after"));
+            int limit = request.limit(DEFAULT_LIMIT);
+            Page<JobInfo> page = operations.search(new JobQuery(request).filter(), limit, request.text("after"));
             Map<UUID, Relations> relations =
-                    reports.relations.of(page.jobs().stream().map(JobInfo::id).toList());
-            Map<UUID, String> nodes = reports.nodes.names(page.jobs().stream()
+                    reports.relations.of(page.items().stream().map(JobInfo::id).toList());
+            Map<UUID, String> nodes = reports.nodes.names(page.items().stream()
                     .flatMap(job -> Stream.ofNullable(job.nodeId()))
                     .collect(Collectors.toSet()));
             return new JsonObject()
                     .with("paused", operations.paused())
                     .with(
                             "jobs",
-                            page.jobs().stream()
+                            page.items().stream()
                                     .map(job -> related(shown.summary(job), job, relations, nodes))
                                     .toList())
-                    .with("examined", page.examined())
-                    .with("cutOff", page.cutOff())
+                    .with("cutOff", page.next() != null && page.items().size() < limit)
                     .with("next", page.next());
         } catch (IllegalArgumentException e) {
             throw InvalidOperationException.because(e);
