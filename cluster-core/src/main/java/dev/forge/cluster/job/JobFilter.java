@@ -37,19 +37,9 @@ public final class JobFilter {
         this.conditions = conditions;
     }
 
-    /** Returns a filter that selects all jobs. */
+    /** Returns a filter that selects all jobs. Bulk operations take it only with {@link BulkOptions#withEverything}. */
     public static JobFilter all() {
         return ALL;
-    }
-
-    /**
-     * Returns a filter that selects all jobs, also for bulk operations, which reject {@link #all()} without conditions: it may be a
-     * filter whose conditions were forgotten.
-     */
-    public static JobFilter everyJob() {
-        var draft = new Draft();
-        draft.everyJob = true;
-        return new JobFilter(draft);
     }
 
     /** Selects jobs of that name. */
@@ -251,11 +241,6 @@ public final class JobFilter {
         return conditions.finishedBefore;
     }
 
-    /** Returns whether the filter was made by {@link #everyJob()}. */
-    public boolean selectsEveryJob() {
-        return conditions.everyJob;
-    }
-
     /**
      * Returns the conditions as text, in the words of the endpoint: {@code name=send-mail, status=failed or abandoned}. Values that
      * are not one plain word are quoted, so equal texts mean equal filters. Each condition contains an equals sign.
@@ -306,8 +291,6 @@ public final class JobFilter {
     /** The conditions while they are being changed; nobody changes them afterwards. */
     private static final class Draft {
 
-        boolean everyJob;
-
         @Nullable
         String name;
 
@@ -345,7 +328,6 @@ public final class JobFilter {
         Draft() {}
 
         Draft(Draft other) {
-            everyJob = other.everyJob;
             name = other.name;
             statuses = other.statuses;
             tags = other.tags;

@@ -96,7 +96,8 @@ public interface JobOperations {
      * that another transaction has locked. Jobs that carry runs of workflows are never changed. A call ends after the maximum, or
      * after about a minute; its result says where the next call continues.
      *
-     * @throws JobRejectedException if the filter has no condition and is not {@link JobFilter#everyJob()}, or in a transaction
+     * @throws JobRejectedException if the filter has no condition and the options lack {@link BulkOptions#withEverything}, or in a
+     *     transaction
      */
     BulkResult cancelAll(JobFilter filter, BulkOptions options);
 

@@ -122,7 +122,8 @@ class AuditTrailTests extends AuditFixture {
             List<Runnable> changes = List.of(
                     () -> jobs.cancel(job),
                     () -> jobs.pause("free"),
-                    () -> operations.cancelAll(JobFilter.everyJob()),
+                    () -> operations.cancelAll(
+                            JobFilter.all(), BulkOptions.defaults().withEverything()),
                     () -> one.workflows().cancel(run, "mistake"));
             changes.forEach(operation -> assertThatExceptionOfType(DataAccessException.class)
                     .isThrownBy(() -> trail.as(ALICE, null, () -> {

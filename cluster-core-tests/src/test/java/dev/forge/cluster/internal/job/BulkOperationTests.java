@@ -44,6 +44,7 @@ import org.springframework.transaction.support.TransactionTemplate;
 class BulkOperationTests extends JobFixture {
 
     private static final JobFilter RED = JobFilter.all().withTags("red");
+    private static final BulkOptions EVERYTHING = BulkOptions.defaults().withEverything();
 
     BulkOperationTests(TestDatabase database) {
         super(database);
@@ -179,14 +180,14 @@ class BulkOperationTests extends JobFixture {
         JobOperations operations = member.operations();
         enqueue(jobs, 3, JobOptions.defaults());
         for (JobFilter empty : List.of(JobFilter.all(), JobFilter.all().withStatuses())) {
-            refused(() -> operations.cancelAll(empty), "JobOperations.cancelAll", "JobFilter.everyJob()");
-            refused(() -> operations.deleteAll(empty), "JobOperations.deleteAll", "JobFilter.everyJob()");
+            refused(() -> operations.cancelAll(empty), "JobOperations.cancelAll", "BulkOptions.withEverything()");
+            refused(() -> operations.deleteAll(empty), "JobOperations.deleteAll", "BulkOptions.withEverything()");
         }
         new TransactionTemplate(new JdbcTransactionManager(database.dataSource()))
                 .executeWithoutResult(status ->
-                        refused(() -> operations.cancelAll(JobFilter.everyJob()), "outside of a transaction"));
+                        refused(() -> operations.cancelAll(JobFilter.all(), EVERYTHING), "outside of a transaction"));
         assertThat(count("status = 'pending'")).isEqualTo(3);
-        assertThat(operations.cancelAll(JobFilter.everyJob()).changed()).isEqualTo(3);
+        assertThat(operations.cancelAll(JobFilter.all(), EVERYTHING).changed()).isEqualTo(3);
     }
 
     @Test

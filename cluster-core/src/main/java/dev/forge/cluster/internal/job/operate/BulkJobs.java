@@ -161,7 +161,7 @@ public final class BulkJobs {
     }
 
     private BulkResult run(Command command, JobFilter filter, BulkOptions options, Change change) {
-        requireDeliberate(command.call, filter);
+        requireDeliberate(command.call, filter, options);
         Set<JobStatus> statuses = EnumSet.copyOf(command.possible);
         if (!filter.statuses().isEmpty()) {
             statuses.retainAll(filter.statuses());
@@ -282,20 +282,15 @@ public final class BulkJobs {
         }
     }
 
-    private void requireDeliberate(String call, JobFilter filter) {
+    private void requireDeliberate(String call, JobFilter filter, BulkOptions options) {
         if (caller.isOpen()) {
             throw new JobRejectedException(
                     "%s does not join a transaction: each of its batches is one. Call it outside of a transaction."
                             .formatted(call));
         }
-        boolean empty = FilterChecks.isSimple(filter)
-                && filter.name() == null
-                && filter.statuses().isEmpty()
-                && filter.createdFrom() == null
-                && filter.createdBefore() == null;
-        if (empty && !filter.selectsEveryJob()) {
+        if (FilterChecks.selectsAll(filter) && !options.everything()) {
             throw new JobRejectedException(
-                    "%s: the filter has no condition. Add one, or use JobFilter.everyJob() if you mean every job."
+                    "%s: the filter has no condition. Add one, or pass BulkOptions.withEverything() to change every job."
                             .formatted(call));
         }
     }
