@@ -318,12 +318,8 @@ public final class DefaultCrons implements Crons {
 
     @Override
     public Map<String, List<CronRun>> latestRuns(Collection<String> names, int limit) {
-        Arguments.required("Crons.latestRuns", "names", names);
+        Arguments.names("Crons.latestRuns", names, MOST_LISTED);
         names.forEach(name -> CronDefinitionChecks.requireLookupName("Crons.latestRuns", name));
-        if (names.size() > MOST_LISTED) {
-            throw new CronRejectedException(
-                    "Crons.latestRuns: %d names are too many, at most %d".formatted(names.size(), MOST_LISTED));
-        }
         Arguments.limit("Crons.latestRuns", limit, MOST_LATEST);
         return names.isEmpty() ? Map.of() : reports.latestRuns(Set.copyOf(names), limit);
     }

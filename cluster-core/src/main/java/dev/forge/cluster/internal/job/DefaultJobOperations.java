@@ -314,12 +314,9 @@ public final class DefaultJobOperations implements JobOperations {
     public void setGroupWeight(String name, String group, int weight) {
         Arguments.required("JobOperations.setGroupWeight", "name", name);
         Arguments.required("JobOperations.setGroupWeight", "group", group);
+        Arguments.between("JobOperations.setGroupWeight", "weight", weight, HEAVIEST);
         requireLimitable("JobOperations.setGroupWeight", name);
         NewJobFactory.requireStorable("group", group);
-        if (weight < 1 || weight > HEAVIEST) {
-            throw new IllegalArgumentException(
-                    "JobOperations.setGroupWeight: weight (%d) must be between 1 and %d".formatted(weight, HEAVIEST));
-        }
         String handler = handlerName(name);
         audited.record(
                 new Operation("weight.change", handler, "group %s: %d".formatted(group, weight)),
@@ -380,11 +377,7 @@ public final class DefaultJobOperations implements JobOperations {
     @Override
     public List<JobSummary> summaries(Duration range, Collection<String> names) {
         requireRange(range);
-        Arguments.required("JobOperations.summaries", "names", names);
-        if (names.size() > JobHistoryReports.MOST_NAMES) {
-            throw new IllegalArgumentException("JobOperations.summaries: names (%d) must not be more than %d"
-                    .formatted(names.size(), JobHistoryReports.MOST_NAMES));
-        }
+        Arguments.names("JobOperations.summaries", names, JobHistoryReports.MOST_NAMES);
         return history.summaries(range, names);
     }
 
