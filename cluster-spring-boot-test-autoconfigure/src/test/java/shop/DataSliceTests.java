@@ -6,11 +6,12 @@ import static dev.forge.cluster.test.ClusterAssertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
-import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
@@ -103,22 +104,25 @@ class DataSliceTests {
     }
 
     @Test
-    void filters_and_pages_are_those_of_the_cluster(@Autowired Jobs jobs) {
+    void filters_and_pages_are_those_of_the_cluster(@Autowired Jobs jobs, @Autowired JobOperations operations) {
         UUID ada = jobs.enqueue(new Ship("ada"), JobOptions.defaults().withTags("express", "gift"))
                 .id();
         jobs.enqueue(new Ship("eve"), JobOptions.defaults().withMetadata("shop", "1"));
         jobs.enqueue(new Ship("bob"), JobOptions.defaults().withGroup("g"));
         JobFilter all = JobFilter.all();
-        assertThat(jobs.list(all.withStatuses(JobStatus.FAILED), 10)).isEmpty();
-        assertThat(jobs.list(all.withError("x"), 10)).isEmpty();
-        assertThat(jobs.list(all.withTags("gift"), 10)).extracting(JobInfo::id).containsExactly(ada);
-        assertThat(jobs.count(all.withMetadata("shop", "1")).jobs()).isEqualTo(1);
-        assertThat(jobs.count(all.withGroup("other")).jobs()).isZero();
-        assertThat(jobs.list(all.withIds(List.of(ada)), 10)).hasSize(1);
-        JobPage page = jobs.search(all, 2, null);
-        assertThat(page.jobs()).hasSize(2).doesNotContain(jobs.find(ada).orElseThrow());
-        JobPage last = jobs.search(all, 2, page.next());
-        assertThat(last.jobs()).extracting(JobInfo::id).containsExactly(ada);
+        assertThat(operations.search(all.withStatuses(JobStatus.FAILED), 10).items())
+                .isEmpty();
+        assertThat(operations.search(all.withError("x"), 10).items()).isEmpty();
+        assertThat(operations.search(all.withTags("gift"), 10).items())
+                .extracting(JobInfo::id)
+                .containsExactly(ada);
+        assertThat(operations.count(all.withMetadata("shop", "1")).jobs()).isEqualTo(1);
+        assertThat(operations.count(all.withGroup("other")).jobs()).isZero();
+        assertThat(operations.search(all.withIds(List.of(ada)), 10).items()).hasSize(1);
+        Page<JobInfo> page = operations.search(all, 2);
+        assertThat(page.items()).hasSize(2).doesNotContain(jobs.find(ada).orElseThrow());
+        Page<JobInfo> last = operations.search(all, 2, page.next());
+        assertThat(last.items()).extracting(JobInfo::id).containsExactly(ada);
         assertThat(last.next()).isNull();
     }
 

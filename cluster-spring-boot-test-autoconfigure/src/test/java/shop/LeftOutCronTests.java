@@ -35,12 +35,12 @@ class LeftOutCronTests {
                 .containsExactly("send", "remind");
         cluster.clock().advance(Duration.ofDays(3));
         assertThat(cluster.runAllDue()).isEmpty();
-        assertThat(crons.runs("nightly-report", 10)).isEmpty();
+        assertThat(crons.runs("nightly-report", 10).items()).isEmpty();
     }
 
     @Test
     void crons_can_be_listed_and_triggered() {
-        assertThat(crons.list(null, 10)).extracting(CronInfo::name).contains("nightly-report");
+        assertThat(crons.list(10).items()).extracting(CronInfo::name).contains("nightly-report");
         List<String> ran = crons.trigger("nightly-report").stream()
                 .map(job -> cluster.run(job).job().name())
                 .toList();

@@ -124,7 +124,7 @@ class MovedTimeTests {
     }
 
     private List<String> slots() {
-        return crons.runs("nightly-report", 100).stream()
+        return crons.runs("nightly-report", 100).items().stream()
                 .map(CronRun::slot)
                 .sorted()
                 .map(Instant::toString)

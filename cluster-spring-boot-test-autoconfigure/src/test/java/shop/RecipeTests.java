@@ -106,7 +106,7 @@ class RecipeTests {
 
         cluster.beginAt(Instant.parse("2027-03-27T12:00:00Z"));
         cluster.runFor(Duration.ofDays(3));
-        assertThat(crons.runs("nightly-report", 10))
+        assertThat(crons.runs("nightly-report", 10).items())
                 .extracting(run -> run.slot().toString())
                 .containsExactlyInAnyOrder("2027-03-29T00:30:00Z", "2027-03-30T00:30:00Z");
     }

@@ -74,7 +74,8 @@ class OptionsTests {
     @ParameterizedTest
     @MethodSource("calls")
     void null_is_rejected_with_the_names_of_method_and_parameter(Object options, Method method, int parameter) {
-        Object[] arguments = Arrays.stream(method.getParameterTypes()).map(VALUES::get).toArray();
+        Object[] arguments =
+                Arrays.stream(method.getParameterTypes()).map(VALUES::get).toArray();
         arguments[parameter] = null;
         Throwable failure = catchThrowable(() -> method.invoke(options, arguments));
         assertThat(failure).isInstanceOf(InvocationTargetException.class);
@@ -109,8 +110,7 @@ class OptionsTests {
         outOfRange(
                 "JobOptions.withTime: at (3001-01-01T00:00:00Z) must be between 1970-01-01T00:00:00Z and 3000-01-01T00:00:00Z",
                 () -> job.withTime(Instant.parse("3001-01-01T00:00:00Z")));
-        outOfRange(
-                "JobOptions.withMaxAttempts: maxAttempts (0) must be at least 1", () -> job.withMaxAttempts(0));
+        outOfRange("JobOptions.withMaxAttempts: maxAttempts (0) must be at least 1", () -> job.withMaxAttempts(0));
         outOfRange(
                 "JobOptions.withUniqueFor: window (PT0S) must be between PT0.001S and PT8784H",
                 () -> job.withUniqueFor(Duration.ZERO));
@@ -126,10 +126,8 @@ class OptionsTests {
         outOfRange(
                 "JobOptions.withTags: length of tag (101) must be between 1 and 100",
                 () -> job.withTags("x".repeat(101)));
-        outOfRange(
-                "JobOptions.withTags: number of tags (11) must be between 0 and 10",
-                () -> job.withTags(
-                        IntStream.range(0, 11).mapToObj(String::valueOf).toArray(String[]::new)));
+        String[] eleven = IntStream.range(0, 11).mapToObj(String::valueOf).toArray(String[]::new);
+        outOfRange("JobOptions.withTags: number of tags (11) must be between 0 and 10", () -> job.withTags(eleven));
         outOfRange(
                 "JobOptions.withStartAfterSuccessOf: number of jobs (0) must be between 1 and 1000",
                 job::withStartAfterSuccessOf);
@@ -152,8 +150,7 @@ class OptionsTests {
         Step<String> step = Step.of("charge", String.class, () -> "done");
         outOfRange("Step.withMaxAttempts: maxAttempts (0) must be at least 1", () -> step.withMaxAttempts(0));
         outOfRange("Step.withTimeout: timeout (PT0S) must be positive", () -> step.withTimeout(Duration.ZERO));
-        outOfRange(
-                "Step.withBackoff: delay (PT-1S) must not be negative", () -> step.withBackoff(SECOND.negated()));
+        outOfRange("Step.withBackoff: delay (PT-1S) must not be negative", () -> step.withBackoff(SECOND.negated()));
     }
 
     @Test

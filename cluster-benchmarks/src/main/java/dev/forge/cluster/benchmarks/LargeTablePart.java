@@ -8,8 +8,9 @@ import dev.forge.cluster.benchmarks.contestant.RawSql;
 import dev.forge.cluster.benchmarks.measure.Report;
 import dev.forge.cluster.benchmarks.measure.Rounds;
 import dev.forge.cluster.benchmarks.measure.Server;
-import dev.forge.cluster.internal.job.operate.JobListReports;
+import dev.forge.cluster.internal.job.operate.JobCountReports;
 import dev.forge.cluster.internal.job.operate.JobReports;
+import dev.forge.cluster.internal.job.operate.JobSearchReports;
 import dev.forge.cluster.internal.job.row.JobClaimStore;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
@@ -155,12 +156,13 @@ final class LargeTablePart implements Part {
 
         void report(Rounds rounds) {
             var reports = new JobReports(server.schema(), server.pool());
-            var lists = new JobListReports(server.schema(), server.pool());
+            var counts = new JobCountReports(server.schema(), server.pool());
+            var search = new JobSearchReports(server.schema(), server.pool(), System::nanoTime);
             var keeping = new JobKeeping(server.schema(), server.pool());
             timed(rounds, REPORTED.get(0), reports::unfinished);
             timed(rounds, REPORTED.get(1), reports::oldestAge);
-            timed(rounds, REPORTED.get(2), () -> lists.list(JobFilter.all(), 100));
-            timed(rounds, REPORTED.get(3), () -> lists.count(JobFilter.all().withStatuses(JobStatus.FAILED)));
+            timed(rounds, REPORTED.get(2), () -> search.page("list", JobFilter.all(), 100, null));
+            timed(rounds, REPORTED.get(3), () -> counts.count(JobFilter.all().withStatuses(JobStatus.FAILED)));
             timed(rounds, REPORTED.get(4), () -> keeping.purge(new JobKeeping.Expiry(RETENTION, RETENTION, ""), 1_000));
         }
 

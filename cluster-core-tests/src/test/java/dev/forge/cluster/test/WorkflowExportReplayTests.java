@@ -77,7 +77,7 @@ class WorkflowExportReplayTests {
     private static UUID waiting(Member one) {
         UUID run = one.workflows().start("shop", new Order("anvil " + SECRET, 3));
         one.workflows().signal(run, "paid", "by " + SECRET);
-        await().until(() -> one.workflows().export(run).orElseThrow().steps().stream()
+        await().until(() -> one.operations().export(run).orElseThrow().steps().stream()
                 .anyMatch(step -> step.kind() == StepKind.SLEEP));
         one.await(run, WorkflowStatus.WAITING);
         return run;
@@ -87,7 +87,7 @@ class WorkflowExportReplayTests {
     void exported_run_replays_with_and_without_its_values() {
         Member one = shop();
         UUID run = waiting(one);
-        WorkflowExport export = one.workflows().export(run).orElseThrow();
+        WorkflowExport export = one.operations().export(run).orElseThrow();
         assertThat(export.name()).isEqualTo("shop");
         assertThat(export.status()).isEqualTo(WorkflowStatus.WAITING);
         assertThat(export.steps())
@@ -143,7 +143,7 @@ class WorkflowExportReplayTests {
         Member one = group(names, new AtomicBoolean());
         UUID run = one.workflows().start("group", null);
         one.await(run, WorkflowStatus.WAITING);
-        WorkflowExport export = one.workflows().export(run).orElseThrow();
+        WorkflowExport export = one.operations().export(run).orElseThrow();
         assertThat(differences(one, export)).isEmpty();
         names.set(List.of("a", "b"));
         assertThat(differences(one, export))
@@ -157,7 +157,7 @@ class WorkflowExportReplayTests {
         Member one = group(names, new AtomicBoolean(true));
         UUID run = one.workflows().start("group", null);
         one.ended(run);
-        WorkflowExport export = one.workflows().export(run).orElseThrow();
+        WorkflowExport export = one.operations().export(run).orElseThrow();
         assertThat(differences(one, export)).isEmpty();
         names.set(List.of("a", "b", "c", "d"));
         assertThat(differences(one, export))
@@ -171,7 +171,7 @@ class WorkflowExportReplayTests {
     @Test
     void history_with_a_gap_is_a_difference() {
         Member one = shop();
-        WorkflowExport export = one.workflows().export(waiting(one)).orElseThrow();
+        WorkflowExport export = one.operations().export(waiting(one)).orElseThrow();
         var steps = new ArrayList<>(export.steps());
         steps.remove(3);
         var gap = new WorkflowExport(export.id(), "shop", "1", export.status(), export.input(), steps);
@@ -191,7 +191,7 @@ class WorkflowExportReplayTests {
         UUID run = one.workflows().start("typed", new Order("anvil", 3));
         one.workflows().signal(run, "paid", "text");
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
-        WorkflowExport recorded = one.workflows().export(run).orElseThrow();
+        WorkflowExport recorded = one.operations().export(run).orElseThrow();
         Map<String, String> changes = Map.of(
                 "\"text\"", "History mismatch at position 0: recorded signal 'paid', whose result cannot be read as ",
                 "\"uno\"", "History mismatch at position 1: recorded step 'one', whose result cannot be read as ",
@@ -235,7 +235,7 @@ class WorkflowExportReplayTests {
             for (String name : List.of("signal", "job", "child", "batch", "retry")) {
                 UUID run = one.workflows().start(name, name.equals("batch") ? batch : null);
                 one.await(run, WorkflowStatus.WAITING);
-                assertThat(differences(one, one.workflows().export(run).orElseThrow()))
+                assertThat(differences(one, one.operations().export(run).orElseThrow()))
                         .as(name)
                         .isEmpty();
             }
@@ -246,7 +246,7 @@ class WorkflowExportReplayTests {
 
     @Test
     void export_of_an_unknown_run_is_empty() {
-        assertThat(flows.start("one").workflows().export(UUID.randomUUID())).isEmpty();
+        assertThat(flows.start("one").operations().export(UUID.randomUUID())).isEmpty();
     }
 
     @Test
@@ -255,7 +255,7 @@ class WorkflowExportReplayTests {
         Member one = flows.start("one");
         UUID run = one.workflows().start("empty", null);
         one.ended(run);
-        assertThat(one.workflows().export(run))
+        assertThat(one.operations().export(run))
                 .contains(new WorkflowExport(run, "empty", "1", WorkflowStatus.COMPLETED, null, List.of()));
     }
 
@@ -267,19 +267,19 @@ class WorkflowExportReplayTests {
                 .sql("UPDATE forge_workflow_steps SET result_bytes = 70000000 WHERE run_id = ? AND position = 3")
                 .param(run)
                 .update();
-        assertThatThrownBy(() -> one.workflows().export(run))
+        assertThatThrownBy(() -> one.operations().export(run))
                 .isInstanceOf(WorkflowRejectedException.class)
                 .hasMessageContainingAll(run.toString(), "8 steps", "8388608 bytes");
         database.jdbc()
                 .sql("UPDATE forge_workflow_steps SET result_bytes = 0 WHERE run_id = ?")
                 .param(run)
                 .update();
-        assertThat(one.workflows().export(run)).isPresent();
+        assertThat(one.operations().export(run)).isPresent();
         database.jdbc().sql("""
                 INSERT INTO forge_workflow_steps (run_id, position, name, kind, status)
                 SELECT ?, n, 'a', 'step', 'completed' FROM generate_series(8, 100000) AS n
                 """).param(run).update();
-        assertThatThrownBy(() -> one.workflows().export(run))
+        assertThatThrownBy(() -> one.operations().export(run))
                 .isInstanceOf(WorkflowRejectedException.class)
                 .hasMessageContaining("100001 steps");
     }

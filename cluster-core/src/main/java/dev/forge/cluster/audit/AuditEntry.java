@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * A recorded change.
  *
- * @param id increases from entry to entry; the next page of a list begins {@linkplain AuditTrail#list before} it
+ * @param id increases from entry to entry
  * @param at the time of the change, by the database's clock
  * @param who the principal, or the database role that executed a statement
  * @param address the address of the client; null: unknown

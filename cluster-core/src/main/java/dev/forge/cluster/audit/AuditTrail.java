@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.audit;
 
-import java.util.List;
+import dev.forge.cluster.Page;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -31,11 +31,17 @@ public interface AuditTrail {
      */
     <T extends @Nullable Object> T as(Operator operator, @Nullable String reason, Supplier<T> operation);
 
+    /** Returns the newest entries; see {@link #list(AuditFilter, int, String)}. */
+    default Page<AuditEntry> list(AuditFilter filter, int limit) {
+        return list(filter, limit, null);
+    }
+
     /**
-     * Returns entries, the newest first.
+     * Returns entries page by page, the newest first.
      *
-     * @param limit the largest number of entries, from 1 to 1,000
-     * @param before the id of the last entry of the page before; null: the first page
+     * @param limit the largest number of entries in the page, between 1 and 1,000
+     * @param cursor {@link Page#next()} of the previous page of the same filter; null: begins
+     * @throws IllegalArgumentException if the cursor does not belong to the filter
      */
-    List<AuditEntry> list(AuditFilter filter, int limit, @Nullable Long before);
+    Page<AuditEntry> list(AuditFilter filter, int limit, @Nullable String cursor);
 }

@@ -3,6 +3,7 @@
 package dev.forge.cluster.cron;
 
 import dev.forge.cluster.ClusterNotReadyException;
+import dev.forge.cluster.Page;
 import dev.forge.cluster.ReadOnlyTransactionException;
 import java.time.Instant;
 import java.util.Collection;
@@ -70,16 +71,33 @@ public interface Crons {
     /** Returns a cron by name. */
     Optional<CronInfo> find(String name);
 
-    /**
-     * Returns crons, ordered by name.
-     *
-     * @param after the name of the last cron of the previous page; null for the first page
-     * @param limit the number of crons, between 1 and 1,000
-     */
-    List<CronInfo> list(@Nullable String after, int limit);
+    /** Returns the first page of the crons; see {@link #list(int, String)}. */
+    default Page<CronInfo> list(int limit) {
+        return list(limit, null);
+    }
 
-    /** Returns the outcomes of up to {@code limit} (at most 1,000) slots of a cron, latest first. */
-    List<CronRun> runs(String name, int limit);
+    /**
+     * Returns crons page by page, ordered by name.
+     *
+     * @param limit the largest number of crons in the page, between 1 and 1,000
+     * @param cursor {@link Page#next()} of the previous page; null: begins
+     * @throws IllegalArgumentException if the cursor is not one of this list
+     */
+    Page<CronInfo> list(int limit, @Nullable String cursor);
+
+    /** Returns the outcomes of the latest slots of a cron; see {@link #runs(String, int, String)}. */
+    default Page<CronRun> runs(String name, int limit) {
+        return runs(name, limit, null);
+    }
+
+    /**
+     * Returns the outcomes of the slots of a cron page by page, latest first.
+     *
+     * @param limit the largest number of slots in the page, between 1 and 1,000
+     * @param cursor {@link Page#next()} of the previous page of the same cron; null: begins
+     * @throws IllegalArgumentException if the cursor is not one of this list
+     */
+    Page<CronRun> runs(String name, int limit, @Nullable String cursor);
 
     /**
      * Returns the outcomes of the latest slots of several crons, latest first, without the errors of their jobs. Reads them with one

@@ -11,16 +11,19 @@ public final class BulkOptions {
     /** The largest number of jobs that one call may change. */
     public static final int LARGEST_MAXIMUM = 1_000_000;
 
-    private static final BulkOptions DEFAULTS = new BulkOptions(10_000, false, null, result -> {});
+    private static final BulkOptions DEFAULTS = new BulkOptions(10_000, false, false, null, result -> {});
 
     private final int maximum;
     private final boolean preview;
+    private final boolean everything;
     private final @Nullable String cursor;
     private final Consumer<BulkResult> progress;
 
-    private BulkOptions(int maximum, boolean preview, @Nullable String cursor, Consumer<BulkResult> progress) {
+    private BulkOptions(
+            int maximum, boolean preview, boolean everything, @Nullable String cursor, Consumer<BulkResult> progress) {
         this.maximum = maximum;
         this.preview = preview;
+        this.everything = everything;
         this.cursor = cursor;
         this.progress = progress;
     }
@@ -36,17 +39,25 @@ public final class BulkOptions {
             throw new IllegalArgumentException("BulkOptions.withMaximum: maximum (%d) must be between 1 and %d"
                     .formatted(maximum, LARGEST_MAXIMUM));
         }
-        return new BulkOptions(maximum, preview, cursor, progress);
+        return new BulkOptions(maximum, preview, everything, cursor, progress);
     }
 
     /** Counts the jobs that the call would change, up to the maximum, and changes none. */
     public BulkOptions withPreview() {
-        return new BulkOptions(maximum, true, cursor, progress);
+        return new BulkOptions(maximum, true, everything, cursor, progress);
+    }
+
+    /**
+     * Allows a filter without conditions, {@link JobFilter#all()}, and so a change of every job. Without this option such a call is
+     * rejected: the conditions may have been forgotten.
+     */
+    public BulkOptions withEverything() {
+        return new BulkOptions(maximum, preview, true, cursor, progress);
     }
 
     /** Continues after an earlier call with the same filter: {@link BulkResult#next()}; null: begins. */
     public BulkOptions withCursor(@Nullable String cursor) {
-        return new BulkOptions(maximum, preview, cursor, progress);
+        return new BulkOptions(maximum, preview, everything, cursor, progress);
     }
 
     /**
@@ -57,7 +68,7 @@ public final class BulkOptions {
         if (progress == null) {
             throw new IllegalArgumentException("BulkOptions.withProgress: progress must not be null");
         }
-        return new BulkOptions(maximum, preview, cursor, progress);
+        return new BulkOptions(maximum, preview, everything, cursor, progress);
     }
 
     /** See {@link #withMaximum}. */
@@ -68,6 +79,11 @@ public final class BulkOptions {
     /** See {@link #withPreview}. */
     public boolean preview() {
         return preview;
+    }
+
+    /** See {@link #withEverything}. */
+    public boolean everything() {
+        return everything;
     }
 
     /** See {@link #withCursor}. */

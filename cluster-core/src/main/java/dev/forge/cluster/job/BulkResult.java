@@ -5,7 +5,7 @@ package dev.forge.cluster.job;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a bulk operation such as {@link Jobs#cancelAll(JobFilter, BulkOptions)} has done.
+ * What a bulk operation such as {@link JobOperations#cancelAll(JobFilter, BulkOptions)} has done.
  *
  * @param examined how many jobs the search looked at
  * @param matched how many of them match the filter in a status in which the operation is possible

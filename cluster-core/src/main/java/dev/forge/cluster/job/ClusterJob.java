@@ -94,14 +94,14 @@ public @interface ClusterJob {
      */
     String group() default "";
 
-    /** How many of these jobs run at the same time in the cluster. Default (0): any number. {@link Jobs#limit} changes it at run time. */
+    /** How many of these jobs run at the same time in the cluster. Default (0): any number. {@link JobOperations#setLimits} changes it at run time. */
     int concurrency() default 0;
 
     /** {@link #concurrency} as a text that may contain a placeholder. */
     String concurrencyString() default "";
 
     /**
-     * How many jobs of one group run at the same time in the cluster. Default (0): any number. {@link Jobs#limit} changes it at run
+     * How many jobs of one group run at the same time in the cluster. Default (0): any number. {@link JobOperations#setLimits} changes it at run
      * time.
      */
     int groupConcurrency() default 0;
@@ -111,7 +111,7 @@ public @interface ClusterJob {
 
     /**
      * How often jobs of one group start in the cluster, spread evenly: {@code 10/s}, {@code 100/m}, {@code 1/15m}. Default: at any
-     * rate. {@link Jobs#limit} changes it at run time.
+     * rate. {@link JobOperations#setLimits} changes it at run time.
      */
     String groupRate() default "";
 

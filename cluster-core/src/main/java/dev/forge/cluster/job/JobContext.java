@@ -54,7 +54,7 @@ public interface JobContext {
     void progress(int percent, String message);
 
     /**
-     * Logs a line that is shown with the job: {@link Jobs#logs}. Lines are written about twice a second and when the handler returns,
+     * Logs a line that is shown with the job: {@link JobOperations#logs}. Lines are written about twice a second and when the handler returns,
      * not in the transaction of the handler: they survive a failed attempt. A crash of the node loses those of the last second. The
      * last 500 lines of a job are kept, with up to 1,000 characters each. Lines that are logged after the handler has returned may be
      * lost.

@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
  * not part of it.
  *
  * <pre>{@code
- * int slots = jobs.demand().executor("default").neededSlots(Duration.ofMinutes(1));
+ * int slots = operations.demand().executor("default").neededSlots(Duration.ofMinutes(1));
  * }</pre>
  *
  * <p>Capabilities that active workers offer or handlers declare, and names that a node has had a handler for, are complete. Up to

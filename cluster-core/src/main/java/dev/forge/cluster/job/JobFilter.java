@@ -21,11 +21,11 @@ import org.jspecify.annotations.Nullable;
  * Selects jobs. Immutable; each {@code with} method returns a changed copy, and all conditions must hold.
  *
  * <pre>{@code
- * jobs.list(JobFilter.all().withName("send-mail").withStatuses(JobStatus.FAILED, JobStatus.ABANDONED), 50);
+ * operations.search(JobFilter.all().withName("send-mail").withStatuses(JobStatus.FAILED, JobStatus.ABANDONED), 50);
  * }</pre>
  *
  * <p>Ids, tags, groups, statuses and times lead to their jobs through an index, and a batch to the jobs that were enqueued since it was
- * opened. The other conditions are checked job by job, within the bounds of {@link Jobs#search}.
+ * opened. The other conditions are checked job by job, within the bounds of {@link JobOperations#search}.
  */
 public final class JobFilter {
 
@@ -37,19 +37,9 @@ public final class JobFilter {
         this.conditions = conditions;
     }
 
-    /** Returns a filter that selects all jobs. */
+    /** Returns a filter that selects all jobs. Bulk operations take it only with {@link BulkOptions#withEverything}. */
     public static JobFilter all() {
         return ALL;
-    }
-
-    /**
-     * Returns a filter that selects all jobs, also for bulk operations, which reject {@link #all()} without conditions: it may be a
-     * filter whose conditions were forgotten.
-     */
-    public static JobFilter everyJob() {
-        var draft = new Draft();
-        draft.everyJob = true;
-        return new JobFilter(draft);
     }
 
     /** Selects jobs of that name. */
@@ -251,11 +241,6 @@ public final class JobFilter {
         return conditions.finishedBefore;
     }
 
-    /** Returns whether the filter was made by {@link #everyJob()}. */
-    public boolean selectsEveryJob() {
-        return conditions.everyJob;
-    }
-
     /**
      * Returns the conditions as text, in the words of the endpoint: {@code name=send-mail, status=failed or abandoned}. Values that
      * are not one plain word are quoted, so equal texts mean equal filters. Each condition contains an equals sign.
@@ -306,8 +291,6 @@ public final class JobFilter {
     /** The conditions while they are being changed; nobody changes them afterwards. */
     private static final class Draft {
 
-        boolean everyJob;
-
         @Nullable
         String name;
 
@@ -345,7 +328,6 @@ public final class JobFilter {
         Draft() {}
 
         Draft(Draft other) {
-            everyJob = other.everyJob;
             name = other.name;
             statuses = other.statuses;
             tags = other.tags;

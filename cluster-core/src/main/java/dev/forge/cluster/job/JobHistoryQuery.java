@@ -6,7 +6,7 @@ import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Selects what {@link Jobs#history} returns: the last time of that length, of all jobs or of the jobs of one name. Immutable.
+ * Selects what {@link JobOperations#history} returns: the last time of that length, of all jobs or of the jobs of one name. Immutable.
  */
 public final class JobHistoryQuery {
 

@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
  * JobOptions#withGroup group} separately.
  *
  * <pre>{@code
- * jobs.limit("sync-customer", JobLimits.none().withConcurrency(20).withGroupConcurrency(2));
+ * operations.setLimits("sync-customer", JobLimits.none().withConcurrency(20).withGroupConcurrency(2));
  * }</pre>
  *
  * @param concurrency the number of jobs that run at the same time; null: any number

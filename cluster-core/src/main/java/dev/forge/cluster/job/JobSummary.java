@@ -6,7 +6,7 @@ import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the jobs of one name did in the last hours; see {@link Jobs#summaries}.
+ * What the jobs of one name did in the last hours; see {@link JobOperations#summaries}.
  *
  * @param range the length of the time
  * @param completed how many jobs completed

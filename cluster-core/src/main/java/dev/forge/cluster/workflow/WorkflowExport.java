@@ -9,7 +9,7 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The recorded history of a run, as {@link Workflows#export} returns it. The {@code WorkflowReplayer} of the module
+ * The recorded history of a run, as {@link WorkflowOperations#export} returns it. The {@code WorkflowReplayer} of the module
  * {@code cluster-test} replays its {@link #json()} against the code of an application.
  *
  * @param id the run

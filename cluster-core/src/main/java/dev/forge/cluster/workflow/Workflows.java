@@ -5,7 +5,6 @@ package dev.forge.cluster.workflow;
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ReadOnlyTransactionException;
 import dev.forge.cluster.job.Jobs;
-import java.util.List;
 import java.util.Optional;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
@@ -13,7 +12,7 @@ import org.springframework.core.ParameterizedTypeReference;
 
 /**
  * Starts workflows and controls their runs. All changes join the caller's transaction. In a read-only transaction they throw
- * {@link ReadOnlyTransactionException}.
+ * {@link ReadOnlyTransactionException}. {@link WorkflowOperations} searches and exports runs.
  *
  * <p>{@link #signal}, {@link #cancel} and {@link #retry} wait at most 5 seconds for each row that another transaction has locked,
  * then throw {@link org.springframework.dao.CannotAcquireLockException}. Nothing was changed then; the caller's transaction can
@@ -70,16 +69,6 @@ public interface Workflows {
     Optional<WorkflowInfo> find(UUID run);
 
     /**
-     * Exports the recorded history of a run, for a replay against other code: {@code workflows.export(run)} with {@link
-     * WorkflowExport#masked()} for a file that leaves production, and {@link WorkflowExport#json()} for its text. One statement
-     * reads it, so the history of a run in flight is that of one moment.
-     *
-     * @return the history with all values; empty if the run is unknown
-     * @throws WorkflowRejectedException if the history has more than 10,000 steps, or more than 8 MB of input, results and errors
-     */
-    Optional<WorkflowExport> export(UUID run);
-
-    /**
      * Returns the result of a completed run.
      *
      * @return the result; empty if the run is unknown, has not completed, or returned nothing
@@ -92,48 +81,4 @@ public interface Workflows {
      * {@link #result(UUID, Class)}.
      */
     <T> Optional<T> result(UUID run, ParameterizedTypeReference<T> type);
-
-    /**
-     * Returns the newest runs, newest first, without their steps; see {@link #list(String, String, WorkflowStatus, int)}.
-     *
-     * @param workflow the name of a workflow; null for all
-     * @param status a status; null for all
-     * @param limit the number of runs, between 1 and 1,000
-     */
-    default List<WorkflowInfo> list(@Nullable String workflow, @Nullable WorkflowStatus status, int limit) {
-        return list(workflow, null, status, limit);
-    }
-
-    /**
-     * Returns the newest runs, newest first, without their steps: the first page of {@link #search}, which says whether there are
-     * others.
-     *
-     * @param workflow the name of a workflow; null for all
-     * @param version a version; null for all
-     * @param status a status; null for all
-     * @param limit the number of runs, between 1 and 1,000
-     */
-    default List<WorkflowInfo> list(
-            @Nullable String workflow, @Nullable String version, @Nullable WorkflowStatus status, int limit) {
-        return search(workflow, version, status, null, limit).runs();
-    }
-
-    /**
-     * Returns a page of runs, newest first, without their steps. A call looks at 10,000 runs at most, so it may find fewer than there
-     * are: continue with {@link WorkflowPage#next()}. Runs in flight that have the status are found at once, however many others are
-     * newer, if there are no more than 10,000 of them.
-     *
-     * @param workflow the name of a workflow; null for all
-     * @param version a version; null for all
-     * @param status a status; null for all
-     * @param after {@link WorkflowPage#next()} of the previous page, or the id of its last run, which need not exist any more; null for
-     *     the first page
-     * @param limit the number of runs, between 1 and 1,000
-     */
-    WorkflowPage search(
-            @Nullable String workflow,
-            @Nullable String version,
-            @Nullable WorkflowStatus status,
-            @Nullable UUID after,
-            int limit);
 }

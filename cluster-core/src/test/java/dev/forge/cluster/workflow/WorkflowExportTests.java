@@ -49,15 +49,7 @@ class WorkflowExportTests {
     @Test
     void masking_replaces_results_and_errors_except_for_those_that_the_cluster_parses() {
         var failed = new WorkflowExport.Step(
-                3,
-                "pay",
-                StepKind.STEP,
-                StepStatus.FAILED,
-                2,
-                "{\"card\": 4711}",
-                "card 4711",
-                Instant.EPOCH,
-                ID);
+                3, "pay", StepKind.STEP, StepStatus.FAILED, 2, "{\"card\": 4711}", "card 4711", Instant.EPOCH, ID);
         var export = new WorkflowExport(
                         ID,
                         "checkout",
@@ -78,15 +70,7 @@ class WorkflowExportTests {
                         "\"2030-01-01T00:00:00Z\"", "\"" + ID + "\"", "\"COMPLETED\"", "\"x\"", "{\"card\": 0}");
         assertThat(export.steps().get(4))
                 .isEqualTo(new WorkflowExport.Step(
-                        3,
-                        "pay",
-                        StepKind.STEP,
-                        StepStatus.FAILED,
-                        2,
-                        "{\"card\": 0}",
-                        "x",
-                        Instant.EPOCH,
-                        ID));
+                        3, "pay", StepKind.STEP, StepStatus.FAILED, 2, "{\"card\": 0}", "x", Instant.EPOCH, ID));
     }
 
     @Test

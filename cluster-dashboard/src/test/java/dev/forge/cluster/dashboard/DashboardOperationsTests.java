@@ -57,7 +57,7 @@ class DashboardOperationsTests extends DashboardPages {
 
     /** Returns the only entry with that reason, which the page shows. */
     private AuditEntry audited(String action, String reason) {
-        List<AuditEntry> entries = trail.list(AuditFilter.all().withAction(action), 100, null).stream()
+        List<AuditEntry> entries = trail.list(AuditFilter.all().withAction(action), 100).items().stream()
                 .filter(entry -> reason.equals(entry.reason()))
                 .toList();
         assertThat(entries).as("%s because of %s", action, reason).hasSize(1);
@@ -318,7 +318,8 @@ class DashboardOperationsTests extends DashboardPages {
         open("?page=jobs&tag=alone");
         browser.click("input[aria-label='Select job %s']".formatted(job));
         operate("Cancel 1 selected job", "one of two");
-        assertThat(jobs.count(JobFilter.all().withTags("alone").withStatuses(JobStatus.CANCELLED))
+        assertThat(operations
+                        .count(JobFilter.all().withTags("alone").withStatuses(JobStatus.CANCELLED))
                         .jobs())
                 .isOne();
         assertAudited("jobs.cancel-all", job, "one of two");
@@ -355,13 +356,13 @@ class DashboardOperationsTests extends DashboardPages {
         String reason = "for " + page;
         open(page);
         operate("Pause charge", reason);
-        assertThat(jobs.paused()).contains("charge");
+        assertThat(operations.paused()).contains("charge");
         // The page that is read after the change shows it, not a later one.
         browser.await("document.querySelector('main .badge').innerText === 'paused'");
         assertAudited("name.pause", "charge", reason);
         open(page);
         operate("Resume charge", reason);
-        assertThat(jobs.paused()).doesNotContain("charge");
+        assertThat(operations.paused()).doesNotContain("charge");
         browser.await("document.querySelector('main .badge').innerText === 'active'");
         assertAudited("name.resume", "charge", reason);
     }
@@ -386,7 +387,7 @@ class DashboardOperationsTests extends DashboardPages {
         jdbc.sql("INSERT INTO forge_job_names (name) VALUES ('of-yesterday')").update();
         open("?page=job-names&state=paused");
         operate("Resume of-yesterday", "cleaned up");
-        assertThat(jobs.paused()).doesNotContain("of-yesterday");
+        assertThat(operations.paused()).doesNotContain("of-yesterday");
         assertAudited("name.resume", "of-yesterday", "cleaned up");
     }
 
@@ -398,15 +399,15 @@ class DashboardOperationsTests extends DashboardPages {
                 "bank is slow",
                 Map.of("concurrency", "5", "groupConcurrency", "2", "groupRate", "10/m", "groupBurst", "3"));
         browser.await("document.querySelector('main').innerText.includes('These limits were set at run time')");
-        assertThat(jobs.limits("waits").concurrency()).isEqualTo(5);
-        assertThat(jobs.limits("waits").groupConcurrency()).isEqualTo(2);
-        assertThat(jobs.limits("waits").groupRate()).isNotNull();
+        assertThat(operations.limits("waits").concurrency()).isEqualTo(5);
+        assertThat(operations.limits("waits").groupConcurrency()).isEqualTo(2);
+        assertThat(operations.limits("waits").groupRate()).isNotNull();
         assertAudited("limit.change", "waits", "bank is slow");
         open("?page=job-names&id=waits");
         operate("Use declared limits of waits", "bank is fast");
         browser.await("!document.querySelector('main').innerText.includes('These limits were set at run time')");
-        assertThat(jobs.limits("waits").concurrency()).isEqualTo(2);
-        assertThat(jobs.limits("waits").groupRate()).isNull();
+        assertThat(operations.limits("waits").concurrency()).isEqualTo(2);
+        assertThat(operations.limits("waits").groupRate()).isNull();
         assertAudited("limit.reset", "waits", "bank is fast");
     }
 
@@ -421,7 +422,7 @@ class DashboardOperationsTests extends DashboardPages {
         browser.fill("#dialog-groupBurst", "3");
         browser.click("dialog button[type=submit]");
         browser.await("document.querySelector('dialog [role=alert]').innerText.includes('needs a groupRate')");
-        assertThat(jobs.limits("waits").concurrency()).isEqualTo(2);
+        assertThat(operations.limits("waits").concurrency()).isEqualTo(2);
     }
 
     @Test

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
@@ -49,6 +50,9 @@ abstract class DashboardPages {
 
     @Autowired
     Jobs jobs;
+
+    @Autowired
+    JobOperations operations;
 
     @Autowired
     Workflows workflows;

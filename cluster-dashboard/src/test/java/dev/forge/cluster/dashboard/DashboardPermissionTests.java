@@ -288,11 +288,11 @@ class DashboardPermissionTests extends DashboardPages {
             assertThat(jobs.find(completed)).isEmpty();
             open("?page=job-names&id=blocks");
             operate("Resume blocks", "olga resumes a name");
-            assertThat(jobs.paused()).doesNotContain("blocks");
+            assertThat(operations.paused()).doesNotContain("blocks");
             open("?page=job-names&id=waits");
             operate("Change limits of waits", "olga limits", Map.of("concurrency", "4"));
-            assertThat(jobs.limits("waits").concurrency()).isEqualTo(4);
-            jobs.resetLimits("waits");
+            assertThat(operations.limits("waits").concurrency()).isEqualTo(4);
+            operations.resetLimits("waits");
             open("?page=crons");
             operate("Resume cron nightly-report", "olga resumes a cron");
             assertThat(crons.find("nightly-report").orElseThrow().paused()).isFalse();
@@ -317,7 +317,7 @@ class DashboardPermissionTests extends DashboardPages {
         } finally {
             application.bankIsUp.set(false);
         }
-        assertThat(trail.list(AuditFilter.all().withWho("olga"), 100, null))
+        assertThat(trail.list(AuditFilter.all().withWho("olga"), 100).items())
                 .extracting(entry -> entry.action() + " " + entry.reason())
                 .containsExactlyInAnyOrder(
                         "job.copy olga copies",

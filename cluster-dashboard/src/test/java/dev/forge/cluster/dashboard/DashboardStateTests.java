@@ -275,7 +275,9 @@ class DashboardStateTests extends DashboardPages {
     void list_says_what_a_job_waits_for() {
         UUID first = pending("waiting-list");
         UUID second = jobs.enqueueNamed(
-                        "waits", null, JobOptions.defaults().withStartAfterSuccessOf(first).withTags("waiting-list"))
+                        "waits",
+                        null,
+                        JobOptions.defaults().withStartAfterSuccessOf(first).withTags("waiting-list"))
                 .id();
         jobs.pause("call-bank");
         UUID paused = jobs.enqueueNamed("call-bank", null, JobOptions.defaults().withTags("waiting-list"))

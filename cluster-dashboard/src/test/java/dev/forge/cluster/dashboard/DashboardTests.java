@@ -5,6 +5,7 @@ package dev.forge.cluster.dashboard;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.audit.AuditEntry;
 import dev.forge.cluster.audit.AuditFilter;
 import dev.forge.cluster.audit.AuditTrail;
@@ -46,8 +47,8 @@ class DashboardTests {
         }
 
         @Override
-        public List<AuditEntry> list(AuditFilter filter, int limit, @Nullable Long before) {
-            return List.of();
+        public Page<AuditEntry> list(AuditFilter filter, int limit, @Nullable String cursor) {
+            return new Page<>(List.of(), null);
         }
     }
 

@@ -7,6 +7,7 @@ import static org.springframework.test.web.servlet.request.MockMvcRequestBuilder
 import static org.springframework.test.web.servlet.request.MockMvcRequestBuilders.post;
 
 import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -92,7 +93,7 @@ class OpenApplicationTests {
                             .andReturn()
                             .getResponse();
                     assertThat(refused.getStatus()).isEqualTo(403);
-                    assertThat(context.getBean(Jobs.class).paused()).isEmpty();
+                    assertThat(context.getBean(JobOperations.class).paused()).isEmpty();
                 });
     }
 

@@ -6,6 +6,7 @@ import dev.forge.cluster.ClusterDisabledException;
 import dev.forge.cluster.audit.AuditTrail;
 import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.daemon.Daemons;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.lock.ClusterLocks;
@@ -14,6 +15,7 @@ import dev.forge.cluster.node.NodeIdentityProvider;
 import dev.forge.cluster.ratelimit.RateLimiter;
 import dev.forge.cluster.startup.StartupCoordinator;
 import dev.forge.cluster.state.ClusterStateStore;
+import dev.forge.cluster.workflow.WorkflowOperations;
 import dev.forge.cluster.workflow.Workflows;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
@@ -45,9 +47,11 @@ public final class DisabledClusterAutoConfiguration {
     /** The types that get a proxy, for the hints of a native image. */
     public static final List<Class<?>> TYPES = List.of(
             Jobs.class,
+            JobOperations.class,
             Crons.class,
             Daemons.class,
             Workflows.class,
+            WorkflowOperations.class,
             Leadership.class,
             ClusterLocks.class,
             RateLimiter.class,
@@ -61,6 +65,12 @@ public final class DisabledClusterAutoConfiguration {
     @ConditionalOnMissingBean
     Jobs clusterJobs() {
         return rejecting(Jobs.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    JobOperations clusterJobOperations() {
+        return rejecting(JobOperations.class);
     }
 
     @Bean
@@ -79,6 +89,12 @@ public final class DisabledClusterAutoConfiguration {
     @ConditionalOnMissingBean
     Workflows clusterWorkflows() {
         return rejecting(Workflows.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    WorkflowOperations clusterWorkflowOperations() {
+        return rejecting(WorkflowOperations.class);
     }
 
     @Bean

@@ -128,7 +128,8 @@ class ArchitectureTests {
                 .resideInAnyPackage(INTERNAL + "..", WIRING + "..")),
         DEFAULT_METHODS_OF_THE_API_DO_NOT_THROW(methods()
                 .that()
-                .areDeclaredInClassesThat(resideOutsideOfPackages(INTERNAL + "..", WIRING + "..").and(INTERFACES))
+                .areDeclaredInClassesThat(
+                        resideOutsideOfPackages(INTERNAL + "..", WIRING + "..").and(INTERFACES))
                 .should(throwNothingByDefault())),
         API_PACKAGES_DEPEND_ONE_WAY(classes().should(useOnly(ROOT, API))),
         SLICES_DEPEND_ONE_WAY(classes().should(useOnly(INTERNAL, SLICES))),

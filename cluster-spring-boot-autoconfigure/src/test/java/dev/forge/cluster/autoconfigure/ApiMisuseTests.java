@@ -23,6 +23,7 @@ import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobName;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
@@ -42,6 +43,8 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
+import dev.forge.cluster.workflow.WorkflowFilter;
+import dev.forge.cluster.workflow.WorkflowOperations;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.Workflows;
 import jakarta.annotation.PostConstruct;
@@ -264,7 +267,9 @@ class ApiMisuseTests {
                             .containsOnly("order 75 general");
                     assertThat(context.getBean(Crons.class).find("singletons")).isPresent();
                     assertThat(context.getBean(Crons.class).find("refreshed")).isPresent();
-                    assertThat(context.getBean(Workflows.class).list("checkout", null, 10))
+                    assertThat(context.getBean(WorkflowOperations.class)
+                                    .search(WorkflowFilter.all().withName("checkout"), 10)
+                                    .items())
                             .hasSize(2);
                 });
     }
@@ -506,6 +511,7 @@ class ApiMisuseTests {
     void null_argument_is_rejected_with_the_name_of_its_parameter() {
         runner().withBean(Handlers.class).run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
+            JobOperations operations = context.getBean(JobOperations.class);
             isNull("Jobs.enqueue", "payload", () -> jobs.enqueue(null));
             isNull("Jobs.enqueue", "options", () -> jobs.enqueue(new Order("x"), null));
             isNull("Jobs.enqueueNamed", "name", () -> jobs.enqueueNamed(null, "x"));
@@ -517,8 +523,8 @@ class ApiMisuseTests {
             isNull("Jobs.find", "id", () -> jobs.find(null));
             isNull("Jobs.result", "id", () -> jobs.result(null, String.class));
             isNull("Jobs.result", "type", () -> jobs.result(UUID.randomUUID(), (Class<String>) null));
-            isNull("Jobs.list", "filter", () -> jobs.list(null, 1));
-            isNull("Jobs.count", "filter", () -> jobs.count(null));
+            isNull("JobOperations.search", "filter", () -> operations.search(null, 1));
+            isNull("JobOperations.count", "filter", () -> operations.count(null));
             isNull("JobFilter.withName", "name", () -> JobFilter.all().withName(null));
             isNull("JobFilter.withStatuses", "statuses", () -> JobFilter.all().withStatuses((JobStatus[]) null));
             isNull(
@@ -529,7 +535,7 @@ class ApiMisuseTests {
             isNull("Jobs.retry", "id", () -> jobs.retry(null));
             isNull("Jobs.pause", "name", () -> jobs.pause(null));
             isNull("Jobs.resume", "name", () -> jobs.resume(null));
-            isNull("Jobs.explain", "id", () -> jobs.explain(null));
+            isNull("JobOperations.explain", "id", () -> operations.explain(null));
             JobOptions options = JobOptions.defaults();
             isNull("JobOptions.withDelay", "delay", () -> options.withDelay(null));
             isNull("JobOptions.withTime", "at", () -> options.withTime(null));

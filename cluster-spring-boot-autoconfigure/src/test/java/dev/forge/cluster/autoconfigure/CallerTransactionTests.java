@@ -30,6 +30,7 @@ import dev.forge.cluster.job.JobBatchOptions;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobLimits;
 import dev.forge.cluster.job.JobName;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
@@ -446,6 +447,7 @@ class CallerTransactionTests {
     /** Makes everything ready for each call. */
     private static List<Supplier<Call>> calls(App app) {
         Jobs jobs = app.bean(Jobs.class);
+        JobOperations operations = app.bean(JobOperations.class);
         Workflows workflows = app.bean(Workflows.class);
         Crons crons = app.bean(Crons.class);
         AuditTrail trail = app.bean(AuditTrail.class);
@@ -485,12 +487,13 @@ class CallerTransactionTests {
                     UUID original = jobs.enqueue(new Order(1), later).id();
                     var id = new Holder();
                     return new Call(
-                            "Jobs.enqueueCopy by an operator",
+                            "JobOperations.enqueueCopy by an operator",
                             true,
                             () -> id.value = trail.as(
                                     Operator.named("operator"),
                                     null,
-                                    () -> jobs.enqueueCopy(original, null)
+                                    () -> operations
+                                            .enqueueCopy(original, null)
                                             .orElseThrow()
                                             .id()),
                             () -> is(jobs, id, JobStatus.COMPLETED));
@@ -538,13 +541,13 @@ class CallerTransactionTests {
                     UUID id = jobs.enqueue(new Order(1), later).id();
                     jobs.cancel(id);
                     return new Call(
-                            "Jobs.retryWithPayload",
+                            "JobOperations.retryWithPayload",
                             true,
-                            () -> jobs.retryWithPayload(id, "{\"number\":2}"),
+                            () -> operations.retryWithPayload(id, "{\"number\":2}"),
                             () -> is(jobs, id, JobStatus.COMPLETED));
                 },
                 () -> {
-                    boolean paused = jobs.paused().contains("unused");
+                    boolean paused = operations.paused().contains("unused");
                     return new Call(
                             "Jobs.pause and resume",
                             false,
@@ -554,18 +557,20 @@ class CallerTransactionTests {
                                 } else {
                                     jobs.pause("unused");
                                 }
-                                assertThat(jobs.paused().contains("unused")).isNotEqualTo(paused);
+                                assertThat(operations.paused().contains("unused"))
+                                        .isNotEqualTo(paused);
                             },
                             () -> true);
                 },
                 () -> {
                     int number = 1_000 + numbers.incrementAndGet();
                     return new Call(
-                            "Jobs.limit",
+                            "JobOperations.setLimits",
                             false,
                             () -> {
-                                jobs.limit("unused", JobLimits.none().withConcurrency(number));
-                                assertThat(jobs.limits("unused").concurrency()).isEqualTo(number);
+                                operations.setLimits("unused", JobLimits.none().withConcurrency(number));
+                                assertThat(operations.limits("unused").concurrency())
+                                        .isEqualTo(number);
                             },
                             () -> true);
                 },
@@ -612,7 +617,7 @@ class CallerTransactionTests {
                             "Crons.trigger",
                             true,
                             () -> crons.trigger(name),
-                            () -> crons.runs(name, 1).stream()
+                            () -> crons.runs(name, 1).items().stream()
                                     .anyMatch(run -> is(jobs, run.job(), JobStatus.COMPLETED)));
                 },
                 () -> {
@@ -1019,7 +1024,8 @@ class CallerTransactionTests {
                 assertThatExceptionOfType(IllegalTransactionStateException.class)
                         .isThrownBy(() -> app.bean(ClusterLocks.class).tryWithLock("lock", () -> {}));
                 assertThatExceptionOfType(JobRejectedException.class)
-                        .isThrownBy(() -> app.bean(Jobs.class).cancelAll(JobFilter.all(), BulkOptions.defaults()));
+                        .isThrownBy(
+                                () -> app.bean(JobOperations.class).cancelAll(JobFilter.all(), BulkOptions.defaults()));
             });
             assertThat(stored()).isEqualTo(before);
         });
@@ -1096,12 +1102,13 @@ class CallerTransactionTests {
         run(
                 app -> {
                     Jobs jobs = app.bean(Jobs.class);
+                    JobOperations operations = app.bean(JobOperations.class);
                     JobBatch closed = jobs.batch(JobBatchOptions.named("closed"));
                     closed.close();
                     List<Order> orders =
                             IntStream.range(0, 2_500).mapToObj(Order::new).toList();
                     long before = stored();
-                    int batches = jobs.batches(100).size();
+                    int batches = operations.batches(100).items().size();
                     for (Caller caller : Caller.values()) {
                         app.call(
                                 caller,
@@ -1120,7 +1127,9 @@ class CallerTransactionTests {
                                         .isThrownBy(() -> jobs.batch(JobBatchOptions.named("part")
                                                 .withParent(closed.id())
                                                 .withOnEnd(new Order(1)))));
-                        assertThat(jobs.batches(100)).as(caller.toString()).hasSize(batches);
+                        assertThat(operations.batches(100).items())
+                                .as(caller.toString())
+                                .hasSize(batches);
                     }
                 },
                 "auto-commit=" + autoCommit,
@@ -1138,7 +1147,7 @@ class CallerTransactionTests {
     void only_a_transaction_of_the_clusters_data_source_excludes_locks_and_bulk_calls() {
         run(
                 app -> {
-                    Jobs jobs = app.bean(Jobs.class);
+                    JobOperations operations = app.bean(JobOperations.class);
                     ClusterLocks locks = app.bean(ClusterLocks.class);
                     JobFilter mine = JobFilter.all().withName("order");
                     for (Caller caller : Caller.values()) {
@@ -1154,14 +1163,14 @@ class CallerTransactionTests {
                                 assertThatThrownBy(() -> locks.tryWithLock("lock", () -> {}))
                                         .as(caller.toString())
                                         .isInstanceOf(IllegalTransactionStateException.class);
-                                assertThatThrownBy(() -> jobs.cancelAll(mine, BulkOptions.defaults()))
+                                assertThatThrownBy(() -> operations.cancelAll(mine, BulkOptions.defaults()))
                                         .as(caller.toString())
                                         .isInstanceOf(JobRejectedException.class);
                             } else {
                                 assertThat(locks.tryWithLock("lock", () -> {}))
                                         .as(caller.toString())
                                         .isTrue();
-                                jobs.cancelAll(mine, BulkOptions.defaults());
+                                operations.cancelAll(mine, BulkOptions.defaults());
                             }
                         });
                     }
@@ -1175,13 +1184,14 @@ class CallerTransactionTests {
         run(
                 app -> {
                     Jobs jobs = app.bean(Jobs.class);
+                    JobOperations operations = app.bean(JobOperations.class);
                     Map<String, Runnable> calls = Map.of(
                             "pause", () -> jobs.pause("unused"),
                             "resume", () -> jobs.resume("unused"),
-                            "paused", jobs::paused,
-                            "limit", () -> jobs.limit("unused", JobLimits.none()),
-                            "limits", () -> jobs.limits("unused"),
-                            "demand", jobs::demand,
+                            "paused", operations::paused,
+                            "limit", () -> operations.setLimits("unused", JobLimits.none()),
+                            "limits", () -> operations.limits("unused"),
+                            "demand", operations::demand,
                             "cancel",
                                     () -> jobs.cancel(jobs.enqueue(
                                                     new Order(1),

@@ -18,6 +18,7 @@ import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.daemon.ClusterDaemon;
 import dev.forge.cluster.daemon.Daemons;
 import dev.forge.cluster.job.ClusterJob;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.leader.LeaderRole;
@@ -73,6 +74,7 @@ class DisabledClusterTests {
     /** Injects every type that the cluster offers. */
     record Service(
             Jobs jobs,
+            JobOperations operations,
             Crons crons,
             Daemons daemons,
             Workflows workflows,
@@ -89,8 +91,8 @@ class DisabledClusterTests {
             Service service = context.getBean(Service.class);
             rejects("Jobs.enqueue", () -> service.jobs.enqueue("payload"));
             rejects("Jobs.enqueue", () -> service.jobs.enqueue("payload", JobOptions.defaults()));
-            rejects("Jobs.paused", service.jobs::paused);
-            rejects("Crons.list", () -> service.crons.list(null, 10));
+            rejects("JobOperations.paused", service.operations::paused);
+            rejects("Crons.list", () -> service.crons.list(10));
             rejects("Daemons.pause", () -> service.daemons.pause("feed"));
             rejects("Workflows.start", () -> service.workflows.start("checkout", null));
             rejects("Leadership.fenced", () -> service.leadership.fenced("reports", () -> {}));

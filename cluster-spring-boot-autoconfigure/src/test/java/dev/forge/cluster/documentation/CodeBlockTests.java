@@ -88,6 +88,7 @@ class CodeBlockTests {
             %s
             public abstract class Beans {
                 protected Jobs jobs;
+                protected JobOperations operations;
                 protected Crons crons;
                 protected Daemons daemons;
                 protected Workflows workflows;

@@ -22,7 +22,7 @@ public final class CronsAssert extends AbstractAssert<CronsAssert, Crons> {
         if (info == null) {
             failWithMessage(
                     "There is no cron '%s'; there are %s",
-                    cron, actual.list(null, MOST).stream().map(CronInfo::name).toList());
+                    cron, actual.list(MOST).items().stream().map(CronInfo::name).toList());
         }
         return new CronSlotsAssert(info);
     }

@@ -313,7 +313,7 @@ final class NodeDriver {
                         job.get().name(),
                         id,
                         job.get().status(),
-                        tested().jobs().explain(id).text());
+                        tested().operations().explain(id).text());
     }
 
     List<JobRun> runUntilIdle() throws InterruptedException {

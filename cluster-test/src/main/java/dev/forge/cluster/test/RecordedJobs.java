@@ -3,17 +3,19 @@
 package dev.forge.cluster.test;
 
 import dev.forge.cluster.ClusterDisabledException;
+import dev.forge.cluster.Page;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.internal.job.enqueue.JobIds;
 import dev.forge.cluster.internal.job.operate.InspectableJobs;
+import dev.forge.cluster.internal.runtime.Cursors;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobName;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
-import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
@@ -46,7 +48,8 @@ import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /**
- * A {@link Jobs} that only records what is enqueued, for tests of a part of the application without a database. Jobs stay pending. A
+ * A {@link Jobs} that only records what is enqueued, and a {@link JobOperations} that only searches it, for tests of a part of the
+ * application without a database. Jobs stay pending. A
  * rollback of the transaction that enqueued them, or of a part of it with a savepoint, removes them.
  */
 public final class RecordedJobs {
@@ -61,19 +64,30 @@ public final class RecordedJobs {
     private final Clock clock;
     private final JobIds ids;
     private final InspectableJobs jobs;
+    private final JobOperations operations;
 
     /** @param codec writes payloads, so that one that cannot be written fails here as well */
     public RecordedJobs(PayloadCodec codec, Clock clock) {
         this.json = new PayloadJson(codec, MAX_BYTES);
         this.clock = clock;
         this.ids = new JobIds(clock);
-        this.jobs = (InspectableJobs) Proxy.newProxyInstance(
-                InspectableJobs.class.getClassLoader(), new Class<?>[] {InspectableJobs.class}, new Calls());
+        this.jobs = recorder(InspectableJobs.class, "Jobs");
+        this.operations = recorder(JobOperations.class, "JobOperations");
+    }
+
+    private <T> T recorder(Class<T> type, String bean) {
+        return type.cast(
+                Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, new Calls(new Recorder(), bean)));
     }
 
     /** Returns the recorder as the bean that the application injects. */
     public Jobs jobs() {
         return jobs;
+    }
+
+    /** Returns the bean that searches what was recorded. */
+    public JobOperations operations() {
+        return operations;
     }
 
     /** Forgets what was recorded; called before each test. */
@@ -317,26 +331,23 @@ public final class RecordedJobs {
             return matching(JobFilter.all().withIds(Set.of(id))).stream().findFirst();
         }
 
-        List<JobInfo> list(JobFilter filter, int limit) {
-            return matching(filter).stream().limit(limit).toList();
-        }
-
         JobCount count(JobFilter filter) {
             return new JobCount(matching(filter).size(), true);
         }
 
+        Page<JobInfo> search(JobFilter filter, int limit) {
+            return search(filter, limit, null);
+        }
+
         /** The cursor is the last job of the page: jobs may be enqueued between two pages. */
-        JobPage search(JobFilter filter, int limit, @Nullable String cursor) {
-            List<JobInfo> found = matching(filter);
-            List<JobInfo> rest = cursor == null
-                    ? found
-                    : found.stream()
-                            .filter(job -> job.id().compareTo(UUID.fromString(cursor)) < 0)
-                            .toList();
-            List<JobInfo> page = rest.stream().limit(limit).toList();
-            String next =
-                    page.size() < rest.size() ? page.get(page.size() - 1).id().toString() : null;
-            return new JobPage(page, page.size(), false, next);
+        Page<JobInfo> search(JobFilter filter, int limit, @Nullable String cursor) {
+            var cursors = new Cursors("JobOperations.search", "recorded jobs " + filter);
+            UUID last = cursors.decodeOne(cursor, UUID::fromString);
+            List<JobInfo> page = matching(filter).stream()
+                    .filter(job -> last == null || job.id().compareTo(last) < 0)
+                    .limit(limit)
+                    .toList();
+            return cursors.page(page, limit, job -> job.id().toString());
         }
 
         Set<String> namesOf(Class<?> payload) {
@@ -370,9 +381,7 @@ public final class RecordedJobs {
         }
     }
 
-    private final class Calls implements InvocationHandler {
-
-        private final Recorder recorder = new Recorder();
+    private record Calls(Recorder recorder, String bean) implements InvocationHandler {
 
         @Override
         public @Nullable Object invoke(Object proxy, Method method, Object @Nullable [] arguments) throws Throwable {
@@ -380,7 +389,7 @@ public final class RecordedJobs {
                 return switch (method.getName()) {
                     case "equals" -> arguments != null && proxy == arguments[0];
                     case "hashCode" -> System.identityHashCode(proxy);
-                    default -> "Jobs (recorder of a test)";
+                    default -> bean + " (recorder of a test)";
                 };
             }
             Method own;
@@ -388,8 +397,8 @@ public final class RecordedJobs {
                 own = Recorder.class.getDeclaredMethod(method.getName(), method.getParameterTypes());
             } catch (NoSuchMethodException e) {
                 throw new ClusterDisabledException(
-                        "Jobs.%s: this test has no cluster, so that Jobs only records what is enqueued. Use @ClusterTest, or a mock."
-                                .formatted(method.getName()));
+                        "%s.%s: this test has no cluster, so that Jobs only records what is enqueued. Use @ClusterTest, or a mock."
+                                .formatted(bean, method.getName()));
             }
             try {
                 return own.invoke(recorder, arguments);

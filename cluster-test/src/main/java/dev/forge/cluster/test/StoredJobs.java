@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.internal.job.operate.InspectableJobs;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
-import dev.forge.cluster.job.JobPage;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -58,8 +58,8 @@ final class StoredJobs {
         List<JobInfo> found = new ArrayList<>();
         String cursor = null;
         do {
-            JobPage page = jobs.search(filter, PAGE, cursor);
-            found.addAll(page.jobs());
+            Page<JobInfo> page = jobs.search(filter, PAGE, cursor);
+            found.addAll(page.items());
             cursor = page.next();
         } while (cursor != null && found.size() <= MOST);
         return found;

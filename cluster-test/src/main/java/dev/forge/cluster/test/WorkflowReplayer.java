@@ -25,7 +25,7 @@ import org.jspecify.annotations.Nullable;
  * Replays the history of stored runs against the code of this application: each method is called with the recorded input, and each
  * call that it makes on its context is compared with the recorded one. Nothing is executed and nothing is written.
  *
- * <p>The runs come from {@link dev.forge.cluster.workflow.Workflows#export}, from {@code GET
+ * <p>The runs come from {@link dev.forge.cluster.workflow.WorkflowOperations#export}, from {@code GET
  * /actuator/forgecluster/workflows/{id}/history}, or from the statement in the guide.
  */
 public final class WorkflowReplayer {

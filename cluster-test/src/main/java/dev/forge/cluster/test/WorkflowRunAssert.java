@@ -61,7 +61,8 @@ public final class WorkflowRunAssert extends AbstractAssert<WorkflowRunAssert, W
         isNotNull();
         List<String> found = actual.info().steps().stream()
                 .filter(step -> step.kind() == StepKind.STEP
-                        && EnumSet.of(StepStatus.COMPLETED, StepStatus.COMPENSATED).contains(step.status()))
+                        && EnumSet.of(StepStatus.COMPLETED, StepStatus.COMPENSATED)
+                                .contains(step.status()))
                 .map(WorkflowInfo.Step::name)
                 .toList();
         return requireEqual("completed steps", List.of(steps), found);

@@ -11,6 +11,7 @@ import dev.forge.cluster.audit.Operator;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.workflow.TestWorkflows;
 import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.TestDatabase;
@@ -33,6 +34,7 @@ abstract class AuditFixture {
     final TestWorkflows flows;
     TestWorkflows.Member one;
     Jobs jobs;
+    JobOperations operations;
     AuditTrail trail;
 
     AuditFixture(TestDatabase database) {
@@ -48,6 +50,7 @@ abstract class AuditFixture {
         flows.on("checkout", wf -> wf.awaitSignal("go", String.class));
         one = flows.start("one");
         jobs = one.member().jobs();
+        operations = one.member().operations();
         trail = new DefaultAuditTrail(
                 one.member().node().resources().audit(), new AuditStore(cluster.schema, database.dataSource()));
         jobs.pause("order");
@@ -84,7 +87,7 @@ abstract class AuditFixture {
     }
 
     List<AuditEntry> entries() {
-        return trail.list(AuditFilter.all(), 1_000, null);
+        return trail.list(AuditFilter.all(), 1_000).items();
     }
 
     /** Returns the entries, the newest first, as action, target and count. */

@@ -136,10 +136,10 @@ class AuditTableTests extends AuditFixture {
     void change_by_a_node_is_not_taken_for_an_edit_by_sql() {
         jobs.pause("free");
         jobs.resume("free");
-        jobs.limit("order", JobLimits.none().withConcurrency(2));
-        jobs.resetLimits("order");
-        jobs.weigh("order", "acme", 2);
-        jobs.weigh("order", "acme", 1);
+        operations.setLimits("order", JobLimits.none().withConcurrency(2));
+        operations.resetLimits("order");
+        operations.setGroupWeight("order", "acme", 2);
+        operations.setGroupWeight("order", "acme", 1);
         one.member().crons().create(CronDefinition.cron("yearly", "0 0 0 1 1 *").withHandler("order"));
         one.member().crons().pause("yearly");
         one.member().crons().resume("yearly");

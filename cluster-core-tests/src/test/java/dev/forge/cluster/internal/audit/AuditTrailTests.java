@@ -10,6 +10,7 @@ import ch.qos.logback.classic.Level;
 import ch.qos.logback.classic.Logger;
 import ch.qos.logback.classic.spi.ILoggingEvent;
 import ch.qos.logback.core.read.ListAppender;
+import dev.forge.cluster.Page;
 import dev.forge.cluster.audit.AuditEntry;
 import dev.forge.cluster.audit.AuditFilter;
 import dev.forge.cluster.audit.AuditSource;
@@ -118,12 +119,13 @@ class AuditTrailTests extends AuditFixture {
         jdbc.sql("ALTER TABLE forge_audit ADD CONSTRAINT broken CHECK (who <> 'alice') NOT VALID")
                 .update();
         try {
-            List<Runnable> operations = List.of(
+            List<Runnable> changes = List.of(
                     () -> jobs.cancel(job),
                     () -> jobs.pause("free"),
-                    () -> jobs.cancelAll(JobFilter.everyJob()),
+                    () -> operations.cancelAll(
+                            JobFilter.all(), BulkOptions.defaults().withEverything()),
                     () -> one.workflows().cancel(run, "mistake"));
-            operations.forEach(operation -> assertThatExceptionOfType(DataAccessException.class)
+            changes.forEach(operation -> assertThatExceptionOfType(DataAccessException.class)
                     .isThrownBy(() -> trail.as(ALICE, null, () -> {
                         operation.run();
                         return true;
@@ -133,7 +135,7 @@ class AuditTrailTests extends AuditFixture {
             jdbc.sql("ALTER TABLE forge_audit DROP CONSTRAINT broken").update();
         }
         assertThat(jobs.find(job).orElseThrow().status()).isEqualTo(JobStatus.PENDING);
-        assertThat(jobs.paused()).doesNotContain("free");
+        assertThat(operations.paused()).doesNotContain("free");
         assertThat(one.workflows().find(run).orElseThrow().status()).isEqualTo(WorkflowStatus.WAITING);
         assertThat(events()).isEmpty();
     }
@@ -145,7 +147,7 @@ class AuditTrailTests extends AuditFixture {
             status.setRollbackOnly();
         });
         // A pause does not join a transaction.
-        assertThat(jobs.paused()).contains("free");
+        assertThat(operations.paused()).contains("free");
         assertThat(texts()).containsExactly("name.pause free 1");
         assertThat(events()).hasSize(1);
     }
@@ -155,7 +157,7 @@ class AuditTrailTests extends AuditFixture {
         jdbc.sql("INSERT INTO forge_jobs (id, name) SELECT gen_random_uuid(), 'order' FROM generate_series(1, 1200)")
                 .update();
         JobFilter orders = JobFilter.all().withName("order");
-        trail.as(ALICE, "sale over", () -> jobs.cancelAll(orders));
+        trail.as(ALICE, "sale over", () -> operations.cancelAll(orders));
         List<AuditEntry> entries = entries();
         assertThat(entries).extracting(AuditEntry::count).containsExactlyInAnyOrder(500L, 500L, 200L);
         assertThat(entries)
@@ -171,9 +173,9 @@ class AuditTrailTests extends AuditFixture {
     @Test
     void details_are_plain_text() {
         trail.as(ALICE, null, () -> {
-            jobs.limit("order", JobLimits.none().withConcurrency(3).withGroupConcurrency(2));
-            jobs.limit("order", JobLimits.none().withGroupRate(10, Duration.ofMinutes(1)));
-            jobs.limit("order", JobLimits.none());
+            operations.setLimits("order", JobLimits.none().withConcurrency(3).withGroupConcurrency(2));
+            operations.setLimits("order", JobLimits.none().withGroupRate(10, Duration.ofMinutes(1)));
+            operations.setLimits("order", JobLimits.none());
             return null;
         });
         UUID other = cluster.insertNode("other", null, "1 hour", "1 hour");
@@ -196,7 +198,7 @@ class AuditTrailTests extends AuditFixture {
                 .isThrownBy(() -> trail.as(
                         ALICE,
                         null,
-                        () -> jobs.cancelAll(
+                        () -> operations.cancelAll(
                                 JobFilter.all().withName("order"),
                                 BulkOptions.defaults().withProgress(result -> {
                                     batches.incrementAndGet();
@@ -216,7 +218,7 @@ class AuditTrailTests extends AuditFixture {
         failed(order(JobOptions.defaults().withTags("t").withUniqueKey("a")));
         failed(order(JobOptions.defaults().withTags("t").withUniqueKey("b")));
         failed(order(JobOptions.defaults().withTags("t")));
-        trail.as(ALICE, null, () -> jobs.retryAll(JobFilter.all().withTags("t")));
+        trail.as(ALICE, null, () -> operations.retryAll(JobFilter.all().withTags("t")));
         assertThat(entries().stream().mapToLong(AuditEntry::count).sum()).isEqualTo(3);
         assertThat(events()).extracting(OperationAudited::count).containsExactly(3L);
     }
@@ -292,22 +294,25 @@ class AuditTrailTests extends AuditFixture {
         List<UUID> ids = List.of(order(), order(), order());
         ids.forEach(id -> trail.as(ALICE, null, () -> jobs.cancel(id)));
         trail.as(Operator.named("bob"), null, () -> jobs.retry(ids.get(1)));
-        assertThat(trail.list(AuditFilter.all().withTarget(ids.get(1).toString()), 10, null))
+        assertThat(trail.list(AuditFilter.all().withTarget(ids.get(1).toString()), 10)
+                        .items())
                 .extracting(AuditEntry::action)
                 .containsExactly("job.retry", "job.cancel");
-        assertThat(trail.list(AuditFilter.all().withWho("bob"), 10, null)).hasSize(1);
-        assertThat(trail.list(AuditFilter.all().withSource(AuditSource.JAVA), 10, null))
+        assertThat(trail.list(AuditFilter.all().withWho("bob"), 10).items()).hasSize(1);
+        assertThat(trail.list(AuditFilter.all().withSource(AuditSource.JAVA), 10)
+                        .items())
                 .hasSize(1);
-        assertThat(trail.list(AuditFilter.all().withAction("job.cancel").withWho("bob"), 10, null))
+        assertThat(trail.list(AuditFilter.all().withAction("job.cancel").withWho("bob"), 10)
+                        .items())
                 .isEmpty();
         var pages = new ArrayList<AuditEntry>();
-        Long before = null;
+        String cursor = null;
         for (int i = 0; i < 4; i++) {
-            List<AuditEntry> page = trail.list(AuditFilter.all(), 1, before);
-            pages.addAll(page);
-            before = page.get(0).id();
+            Page<AuditEntry> page = trail.list(AuditFilter.all(), 1, cursor);
+            pages.addAll(page.items());
+            cursor = page.next();
         }
-        assertThat(trail.list(AuditFilter.all(), 1, before)).isEmpty();
+        assertThat(trail.list(AuditFilter.all(), 1, cursor)).isEqualTo(new Page<>(List.of(), null));
         assertThat(pages).isEqualTo(entries());
         assertThatIllegalArgumentException()
                 .isThrownBy(() -> trail.list(AuditFilter.all(), 0, null))

@@ -17,6 +17,7 @@ import dev.forge.cluster.job.JobBatch;
 import dev.forge.cluster.job.JobBatchOptions;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobLimits;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
@@ -28,6 +29,7 @@ import dev.forge.cluster.startup.StartupCoordinator;
 import dev.forge.cluster.state.ClusterStateStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.WorkflowOperations;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
 import java.io.IOException;
@@ -65,20 +67,20 @@ class AuditedOperationTests extends AuditFixture {
             Map.entry("Jobs.enqueueNamed", SUBMITS),
             Map.entry("Jobs.enqueueAll", SUBMITS),
             Map.entry("Jobs.batch", SUBMITS),
-            Map.entry("Jobs.batches", READS),
+            Map.entry("JobOperations.batches", READS),
             Map.entry("Jobs.find", READS),
             Map.entry("Jobs.result", READS),
-            Map.entry("Jobs.list", READS),
-            Map.entry("Jobs.search", READS),
-            Map.entry("Jobs.count", READS),
-            Map.entry("Jobs.logs", READS),
-            Map.entry("Jobs.export", READS),
-            Map.entry("Jobs.limits", READS),
-            Map.entry("Jobs.paused", READS),
-            Map.entry("Jobs.demand", READS),
-            Map.entry("Jobs.explain", READS),
-            Map.entry("Jobs.history", READS),
-            Map.entry("Jobs.summaries", READS),
+            Map.entry("JobOperations.list", READS),
+            Map.entry("JobOperations.search", READS),
+            Map.entry("JobOperations.count", READS),
+            Map.entry("JobOperations.logs", READS),
+            Map.entry("JobOperations.export", READS),
+            Map.entry("JobOperations.limits", READS),
+            Map.entry("JobOperations.paused", READS),
+            Map.entry("JobOperations.demand", READS),
+            Map.entry("JobOperations.explain", READS),
+            Map.entry("JobOperations.history", READS),
+            Map.entry("JobOperations.summaries", READS),
             Map.entry("JobBatch.id", READS),
             Map.entry("JobBatch.info", READS),
             Map.entry("Crons.find", READS),
@@ -89,11 +91,10 @@ class AuditedOperationTests extends AuditFixture {
             Map.entry("Daemons.list", READS),
             Map.entry("Daemons.find", READS),
             Map.entry("Workflows.start", SUBMITS),
-            Map.entry("Workflows.export", READS),
+            Map.entry("WorkflowOperations.export", READS),
             Map.entry("Workflows.find", READS),
             Map.entry("Workflows.result", READS),
-            Map.entry("Workflows.list", READS),
-            Map.entry("Workflows.search", READS),
+            Map.entry("WorkflowOperations.search", READS),
             Map.entry("ClusterNodes.list", READS),
             Map.entry("ClusterNodes.find", READS),
             Map.entry("ClusterNodes.self", READS));
@@ -139,46 +140,52 @@ class AuditedOperationTests extends AuditFixture {
             UUID job = failed(order());
             return once("job.retry %s 1".formatted(job), () -> jobs.retry(job));
         });
-        cases.put("Jobs.retryWithPayload", () -> {
+        cases.put("JobOperations.retryWithPayload", () -> {
             UUID job = failed(order());
-            return once("job.retry %s 1".formatted(job), () -> jobs.retryWithPayload(job, "{}"));
+            return once("job.retry %s 1".formatted(job), () -> operations.retryWithPayload(job, "{}"));
         });
-        cases.put("Jobs.enqueueCopy", () -> {
+        cases.put("JobOperations.enqueueCopy", () -> {
             UUID job = order();
-            return each("job.copy %s 1".formatted(job), () -> jobs.enqueueCopy(job, null));
+            return each("job.copy %s 1".formatted(job), () -> operations.enqueueCopy(job, null));
         });
-        cases.put("Jobs.enqueueExported", () -> {
+        cases.put("JobOperations.enqueueExported", () -> {
             UUID job = failed(order(JobOptions.defaults().withTags("exported")));
-            String line = jobs.export(JobFilter.all().withTags("exported"), 10, null)
-                    .lines()
+            String line = operations
+                    .export(JobFilter.all().withTags("exported"), 10, null)
+                    .items()
                     .get(0);
             assertThat(line).contains(job.toString());
-            return each("job.enqueue-exported NEW 1", () -> jobs.enqueueExported(line));
+            return each("job.enqueue-exported NEW 1", () -> operations.enqueueExported(line));
         });
-        cases.put("Jobs.cancelAll", () -> bulk("jobs.cancel-all", "c", filter -> jobs.cancelAll(filter)));
-        cases.put("Jobs.rescheduleAll", () -> {
+        cases.put(
+                "JobOperations.cancelAll", () -> bulk("jobs.cancel-all", "c", filter -> operations.cancelAll(filter)));
+        cases.put("JobOperations.rescheduleAll", () -> {
             Instant later = Instant.parse("2040-01-01T00:00:00Z");
-            return bulk("jobs.reschedule-all", "s", filter -> jobs.rescheduleAll(filter, later));
+            return bulk("jobs.reschedule-all", "s", filter -> operations.rescheduleAll(filter, later));
         });
-        cases.put("Jobs.retryAll", () -> {
+        cases.put("JobOperations.retryAll", () -> {
             failed(order(JobOptions.defaults().withTags("r")));
             failed(order(JobOptions.defaults().withTags("r")));
-            return ended("jobs.retry-all", "r", filter -> jobs.retryAll(filter));
+            return ended("jobs.retry-all", "r", filter -> operations.retryAll(filter));
         });
-        cases.put("Jobs.deleteAll", () -> {
+        cases.put("JobOperations.deleteAll", () -> {
             failed(order(JobOptions.defaults().withTags("d")));
             failed(order(JobOptions.defaults().withTags("d")));
-            return ended("jobs.delete-all", "d", filter -> jobs.deleteAll(filter));
+            return ended("jobs.delete-all", "d", filter -> operations.deleteAll(filter));
         });
         cases.put("Jobs.pause", () -> once("name.pause free 1", () -> jobs.pause("free")));
         cases.put("Jobs.resume", () -> once("name.resume free 1", () -> jobs.resume("free")));
         cases.put(
-                "Jobs.limit",
+                "JobOperations.setLimits",
                 () -> once(
                         "limit.change order 1",
-                        calling(() -> jobs.limit("order", JobLimits.none().withConcurrency(5)))));
-        cases.put("Jobs.resetLimits", () -> once("limit.reset order 1", () -> jobs.resetLimits("order")));
-        cases.put("Jobs.weigh", () -> once("weight.change order 1", calling(() -> jobs.weigh("order", "acme", 3))));
+                        calling(() ->
+                                operations.setLimits("order", JobLimits.none().withConcurrency(5)))));
+        cases.put(
+                "JobOperations.resetLimits", () -> once("limit.reset order 1", () -> operations.resetLimits("order")));
+        cases.put(
+                "JobOperations.setGroupWeight",
+                () -> once("weight.change order 1", calling(() -> operations.setGroupWeight("order", "acme", 3))));
         cases.put("JobBatch.close", () -> {
             JobBatch batch = jobs.batch(JobBatchOptions.named("nightly"));
             return once("batch.close %s 1".formatted(batch.id()), batch::close);
@@ -303,7 +310,15 @@ class AuditedOperationTests extends AuditFixture {
     void operation_of_a_public_interface_is_recorded_or_exempt_for_a_reason() {
         Set<String> unknown = new TreeSet<>();
         Set<String> recorded = cases().keySet();
-        Stream.of(Jobs.class, JobBatch.class, Crons.class, Daemons.class, Workflows.class, ClusterNodes.class)
+        Stream.of(
+                        Jobs.class,
+                        JobOperations.class,
+                        JobBatch.class,
+                        Crons.class,
+                        Daemons.class,
+                        Workflows.class,
+                        WorkflowOperations.class,
+                        ClusterNodes.class)
                 .flatMap(type -> Stream.of(type.getMethods()))
                 .map(AuditedOperationTests::name)
                 .filter(name -> !recorded.contains(name) && !EXEMPT.containsKey(name))

@@ -56,7 +56,8 @@ class AuditedTotalTests extends AuditFixture {
     }
 
     private BulkResult retry(List<UUID> ids) {
-        return trail.as(ALICE, "again", () -> jobs.retryAll(JobFilter.all().withIds(ids), BulkOptions.defaults()));
+        return trail.as(
+                ALICE, "again", () -> operations.retryAll(JobFilter.all().withIds(ids), BulkOptions.defaults()));
     }
 
     private void assertReported(List<UUID> ids, long number) {

@@ -195,7 +195,8 @@ abstract class AbstractCronTests {
 
     /** Returns the ledger rows of a cron, oldest slot first. */
     List<CronRun> ledger(String cron) {
-        var rows = new ArrayList<>(cluster.members().get(0).crons().runs(cron, 1_000));
+        var rows = new ArrayList<>(
+                cluster.members().get(0).crons().runs(cron, 1_000).items());
         rows.sort(Comparator.comparing(CronRun::slot));
         return rows;
     }

@@ -46,7 +46,7 @@ class CronGroupTests extends AbstractCronTests {
         UUID first = ledger("one", 1).get(0).job();
         await().until(() -> leader.jobs().find(first).orElseThrow().status() == JobStatus.RUNNING);
         UUID second = leader.crons().trigger("two").orElseThrow();
-        assertThat(leader.jobs().explain(second).reason()).isEqualTo(JobExplanation.Reason.GROUP_FULL);
+        assertThat(leader.operations().explain(second).reason()).isEqualTo(JobExplanation.Reason.GROUP_FULL);
         release.countDown();
         for (UUID run : List.of(first, second)) {
             JobInfo ended = leader.ended(run);

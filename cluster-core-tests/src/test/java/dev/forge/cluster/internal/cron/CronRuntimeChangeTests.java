@@ -7,6 +7,7 @@ import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronInfo;
 import dev.forge.cluster.cron.CronRejectedException;
@@ -116,7 +117,7 @@ class CronRuntimeChangeTests extends AbstractCronTests {
         assertThat(two.crons().delete("mail-berlin")).isTrue();
         assertThat(two.crons().delete("mail-berlin")).isFalse();
         assertThat(two.crons().find("mail-berlin")).isEmpty();
-        assertThat(two.crons().list(null, 10)).isEmpty();
+        assertThat(two.crons().list(10).items()).isEmpty();
     }
 
     @Test
@@ -127,12 +128,22 @@ class CronRuntimeChangeTests extends AbstractCronTests {
             leader.crons().create(CronDefinition.cron(name, YEARLY).withHandler("mail"));
         }
         leader.crons().trigger("c");
-        assertThat(leader.crons().list(null, 2)).extracting(CronInfo::name).containsExactly("a", "b");
-        List<CronInfo> rest = leader.crons().list("b", 2);
-        assertThat(rest).extracting(CronInfo::name).containsExactly("c");
-        assertThat(rest.get(0).lastRun()).isNotNull();
+        Page<CronInfo> first = leader.crons().list(2);
+        assertThat(first.items()).extracting(CronInfo::name).containsExactly("a", "b");
+        Page<CronInfo> rest = leader.crons().list(2, first.next());
+        assertThat(rest.items()).extracting(CronInfo::name).containsExactly("c");
+        assertThat(rest.items().get(0).lastRun()).isNotNull();
+        assertThat(rest.next()).isNull();
+        leader.crons().trigger("c");
+        Page<CronRun> latest = leader.crons().runs("c", 1);
+        Page<CronRun> older = leader.crons().runs("c", 1, latest.next());
+        assertThat(older.items())
+                .singleElement()
+                .satisfies(run ->
+                        assertThat(run.slot()).isBefore(latest.items().get(0).slot()));
+        assertThat(leader.crons().runs("c", 1, older.next()).items()).isEmpty();
         assertThatExceptionOfType(IllegalArgumentException.class)
-                .isThrownBy(() -> leader.crons().list(null, 1_001))
+                .isThrownBy(() -> leader.crons().list(1_001))
                 .withMessage("Crons.list: limit (1001) must be between 1 and 1000");
     }
 

@@ -126,8 +126,8 @@ class GrantTests {
                             .status())
                     .isEqualTo(JobStatus.COMPLETED);
             member.crons().create(CronDefinition.cron("often", "* * * * * *").withHandler("order"));
-            await().until(() ->
-                    member.crons().runs("often", 10).stream().anyMatch(run -> run.outcome() == CronRun.Outcome.RAN));
+            await().until(() -> member.crons().runs("often", 10).items().stream()
+                    .anyMatch(run -> run.outcome() == CronRun.Outcome.RAN));
             assertThat(member.crons().delete("often")).isTrue();
             UUID run = one.workflows().start("checkout", null);
             one.await(run, WorkflowStatus.WAITING);

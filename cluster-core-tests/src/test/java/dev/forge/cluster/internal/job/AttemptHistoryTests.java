@@ -191,7 +191,7 @@ class AttemptHistoryTests extends AbstractExecutionTests {
                                 .hasSize(1)));
         assertThat(member.jobs().find(jobs.get(0)).orElseThrow().startedAt()).isNotNull();
         assertThat(member.jobs().cancel(jobs.get(0))).isTrue();
-        assertThat(member.jobs()
+        assertThat(member.operations()
                         .cancelAll(JobFilter.all().withIds(Set.of(jobs.get(1))))
                         .changed())
                 .isOne();

@@ -8,25 +8,24 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.internal.node.TestCluster.Member;
+import dev.forge.cluster.internal.runtime.Cursors;
 import dev.forge.cluster.job.BulkOptions;
 import dev.forge.cluster.job.BulkResult;
 import dev.forge.cluster.job.EnqueuedJob;
-import dev.forge.cluster.job.JobExport;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
-import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
-import java.util.Base64;
 import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
@@ -45,17 +44,18 @@ import org.springframework.transaction.support.TransactionTemplate;
 class BulkOperationTests extends JobFixture {
 
     private static final JobFilter RED = JobFilter.all().withTags("red");
+    private static final BulkOptions EVERYTHING = BulkOptions.defaults().withEverything();
 
     BulkOperationTests(TestDatabase database) {
         super(database);
     }
 
     /** Starts a node whose jobs do not run. */
-    private Jobs paused() {
+    private Member paused() {
         work.on(job("order").taking(Order.class), (payload, context) -> null);
-        Jobs jobs = cluster.start("one", work, UnaryOperator.identity()).jobs();
-        jobs.pause("order");
-        return jobs;
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        member.jobs().pause("order");
+        return member;
     }
 
     private static List<UUID> enqueue(Jobs jobs, int count, JobOptions options) {
@@ -77,22 +77,26 @@ class BulkOperationTests extends JobFixture {
 
     @Test
     void preview_counts_and_cancellation_changes_in_batches() {
-        Jobs jobs = paused();
+        Member member = paused();
+        Jobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         enqueue(jobs, 1_200, JobOptions.defaults().withTags("red"));
         enqueue(jobs, 10, JobOptions.defaults().withTags("blue"));
-        assertThat(jobs.cancelAll(RED, BulkOptions.defaults().withPreview()))
+        assertThat(operations.cancelAll(RED, BulkOptions.defaults().withPreview()))
                 .isEqualTo(new BulkResult(1_200, 1_200, 0, 0, null));
         assertThat(count("status = 'cancelled'")).isZero();
         var progress = new ArrayList<Long>();
-        BulkResult result = jobs.cancelAll(RED, BulkOptions.defaults().withProgress(so -> progress.add(so.changed())));
+        BulkResult result =
+                operations.cancelAll(RED, BulkOptions.defaults().withProgress(so -> progress.add(so.changed())));
         assertThat(result.changed()).isEqualTo(1_200);
         assertThat(result.skipped()).isZero();
         assertThat(result.next()).isNull();
         assertThat(progress).startsWith(500L, 1_000L, 1_200L);
         assertThat(count("status = 'cancelled' AND finished_at IS NOT NULL")).isEqualTo(1_200);
         assertThat(count("status = 'pending'")).isEqualTo(10);
-        assertThat(jobs.cancelAll(RED)).isEqualTo(new BulkResult(1_200, 0, 0, 0, null));
-        assertThat(jobs.cancelAll(RED.withStatuses(JobStatus.FAILED))).isEqualTo(new BulkResult(0, 0, 0, 0, null));
+        assertThat(operations.cancelAll(RED)).isEqualTo(new BulkResult(1_200, 0, 0, 0, null));
+        assertThat(operations.cancelAll(RED.withStatuses(JobStatus.FAILED)))
+                .isEqualTo(new BulkResult(0, 0, 0, 0, null));
     }
 
     @ParameterizedTest
@@ -106,7 +110,8 @@ class BulkOperationTests extends JobFixture {
                 "4713-01-01 00:00:00+00 BC"
             })
     void cursor_continues_after_any_time_that_the_database_stores(String time) {
-        Jobs jobs = paused();
+        Member member = paused();
+        JobOperations operations = member.operations();
         jdbc.sql("""
                 INSERT INTO forge_jobs (id, name, job_group, created_at, scheduled_at)
                 SELECT gen_random_uuid(), 'order', 'group', t, greatest(t, '1970-01-01 00:00:00+00')
@@ -115,51 +120,54 @@ class BulkOperationTests extends JobFixture {
         JobFilter group = JobFilter.all().withGroup("group");
         JobFilter pending = JobFilter.all().withName("order").withStatuses(JobStatus.PENDING);
         for (JobFilter filter : List.of(group, pending)) {
-            JobPage page = jobs.search(filter, 500, null);
-            assertThat(page.jobs()).hasSize(500);
-            assertThat(jobs.search(filter, 500, page.next()).jobs())
+            Page<JobInfo> page = operations.search(filter, 500);
+            assertThat(page.items()).hasSize(500);
+            assertThat(operations.search(filter, 500, page.next()).items())
                     .hasSize(10)
-                    .doesNotContainAnyElementsOf(page.jobs());
+                    .doesNotContainAnyElementsOf(page.items());
         }
-        assertThat(jobs.cancelAll(pending, BulkOptions.defaults()).changed()).isEqualTo(510);
+        assertThat(operations.cancelAll(pending, BulkOptions.defaults()).changed())
+                .isEqualTo(510);
     }
 
     @Test
     void cursor_with_a_time_that_the_database_cannot_store_is_refused() {
-        Jobs jobs = paused();
+        Member member = paused();
+        Jobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         enqueue(jobs, 2, JobOptions.defaults());
         JobFilter pending = JobFilter.all().withName("order").withStatuses(JobStatus.PENDING);
-        String cursor = jobs.search(pending, 1, null).next();
-        String text = new String(Base64.getUrlDecoder().decode(cursor), StandardCharsets.UTF_8);
+        String cursor = operations.search(pending, 1).next();
+        var cursors = new Cursors("test", "jobs " + pending);
+        List<String> position = cursors.decode(cursor, parts -> parts);
         for (String time : List.of("+294277-01-01T00:00Z", "-4713-12-31T23:59Z", "+294276-12-31T23:59-00:02")) {
-            String changed = text.replaceFirst("\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z", Matcher.quoteReplacement(time));
-            assertThat(changed).isNotEqualTo(text);
+            List<String> changed = position.stream()
+                    .map(part -> part.replaceFirst("\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z", Matcher.quoteReplacement(time)))
+                    .toList();
+            assertThat(changed).isNotEqualTo(position);
             assertThatIllegalArgumentException()
-                    .isThrownBy(() -> jobs.search(
-                            pending,
-                            1,
-                            Base64.getUrlEncoder()
-                                    .withoutPadding()
-                                    .encodeToString(changed.getBytes(StandardCharsets.UTF_8))))
+                    .isThrownBy(() -> operations.search(pending, 1, cursors.encode(changed)))
                     .withMessageContaining("cursor");
         }
     }
 
     @Test
     void maximum_ends_a_call_and_its_cursor_continues() {
-        Jobs jobs = paused();
+        Member member = paused();
+        Jobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         enqueue(jobs, 25, JobOptions.defaults());
         JobFilter filter = JobFilter.all().withName("order");
         BulkOptions ten = BulkOptions.defaults().withMaximum(10);
-        BulkResult first = jobs.cancelAll(filter, ten);
+        BulkResult first = operations.cancelAll(filter, ten);
         assertThat(first.changed()).isEqualTo(10);
-        BulkResult second = jobs.cancelAll(filter, ten.withCursor(first.next()));
+        BulkResult second = operations.cancelAll(filter, ten.withCursor(first.next()));
         assertThat(second.changed()).isEqualTo(10);
-        BulkResult third = jobs.cancelAll(filter, ten.withCursor(second.next()));
+        BulkResult third = operations.cancelAll(filter, ten.withCursor(second.next()));
         assertThat(third.changed()).isEqualTo(5);
         assertThat(third.next()).isNull();
         assertThat(count("status = 'cancelled'")).isEqualTo(25);
-        assertThatIllegalArgumentException().isThrownBy(() -> jobs.cancelAll(RED, ten.withCursor(first.next())));
+        assertThatIllegalArgumentException().isThrownBy(() -> operations.cancelAll(RED, ten.withCursor(first.next())));
         for (int wrong : new int[] {0, -1, 1_000_001}) {
             assertThatIllegalArgumentException().isThrownBy(() -> ten.withMaximum(wrong));
         }
@@ -167,17 +175,19 @@ class BulkOperationTests extends JobFixture {
 
     @Test
     void every_job_must_be_meant() {
-        Jobs jobs = paused();
+        Member member = paused();
+        Jobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         enqueue(jobs, 3, JobOptions.defaults());
         for (JobFilter empty : List.of(JobFilter.all(), JobFilter.all().withStatuses())) {
-            refused(() -> jobs.cancelAll(empty), "Jobs.cancelAll", "JobFilter.everyJob()");
-            refused(() -> jobs.deleteAll(empty), "Jobs.deleteAll", "JobFilter.everyJob()");
+            refused(() -> operations.cancelAll(empty), "JobOperations.cancelAll", "BulkOptions.withEverything()");
+            refused(() -> operations.deleteAll(empty), "JobOperations.deleteAll", "BulkOptions.withEverything()");
         }
         new TransactionTemplate(new JdbcTransactionManager(database.dataSource()))
-                .executeWithoutResult(
-                        status -> refused(() -> jobs.cancelAll(JobFilter.everyJob()), "outside of a transaction"));
+                .executeWithoutResult(status ->
+                        refused(() -> operations.cancelAll(JobFilter.all(), EVERYTHING), "outside of a transaction"));
         assertThat(count("status = 'pending'")).isEqualTo(3);
-        assertThat(jobs.cancelAll(JobFilter.everyJob()).changed()).isEqualTo(3);
+        assertThat(operations.cancelAll(JobFilter.all(), EVERYTHING).changed()).isEqualTo(3);
     }
 
     @Test
@@ -197,7 +207,9 @@ class BulkOperationTests extends JobFixture {
         member.jobs().enqueueNamed("job", null);
         member.jobs().enqueueNamed("job", null);
         until(started);
-        assertThat(member.jobs().cancelAll(JobFilter.all().withName("job")).changed())
+        assertThat(member.operations()
+                        .cancelAll(JobFilter.all().withName("job"))
+                        .changed())
                 .isEqualTo(2);
         until(interrupted);
         await().until(() -> count("status = 'cancelled'") == 2);
@@ -205,44 +217,52 @@ class BulkOperationTests extends JobFixture {
 
     @Test
     void job_that_was_claimed_or_locked_meanwhile_is_skipped() throws Exception {
-        Jobs jobs = paused();
+        Member member = paused();
+        Jobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         List<UUID> ids = enqueue(jobs, 3, JobOptions.defaults().withTags("red"));
         JobFilter waiting = RED.withStatuses(JobStatus.PENDING);
-        assertThat(jobs.cancelAll(waiting, BulkOptions.defaults().withPreview()).matched())
+        assertThat(operations
+                        .cancelAll(waiting, BulkOptions.defaults().withPreview())
+                        .matched())
                 .isEqualTo(3);
         try (var connection = database.dataSource().getConnection();
                 var statement = connection.createStatement()) {
             connection.setAutoCommit(false);
             statement.execute("UPDATE forge_jobs SET priority = 60 WHERE id = '%s'".formatted(ids.get(0)));
-            BulkResult result = jobs.cancelAll(waiting);
+            BulkResult result = operations.cancelAll(waiting);
             assertThat(result.changed()).isEqualTo(2);
             assertThat(result.skipped()).isEqualTo(1);
             connection.rollback();
         }
-        assertThat(jobs.cancelAll(waiting).changed()).isEqualTo(1);
+        assertThat(operations.cancelAll(waiting).changed()).isEqualTo(1);
     }
 
     @Test
     void concurrent_operations_change_each_job_once() {
-        Jobs jobs = paused();
+        Member member = paused();
+        Jobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         enqueue(jobs, 3_000, JobOptions.defaults().withTags("red"));
         List<CompletableFuture<BulkResult>> calls = List.of(
-                CompletableFuture.supplyAsync(() -> jobs.cancelAll(RED)),
-                CompletableFuture.supplyAsync(() -> jobs.cancelAll(RED)),
+                CompletableFuture.supplyAsync(() -> operations.cancelAll(RED)),
+                CompletableFuture.supplyAsync(() -> operations.cancelAll(RED)),
                 CompletableFuture.supplyAsync(
-                        () -> jobs.cancelAll(JobFilter.all().withName("order"))));
+                        () -> operations.cancelAll(JobFilter.all().withName("order"))));
         long changed = calls.stream()
                 .map(CompletableFuture::join)
                 .mapToLong(BulkResult::changed)
                 .sum();
         assertThat(changed).isEqualTo(count("status = 'cancelled'")).isLessThanOrEqualTo(3_000);
-        jobs.cancelAll(RED);
+        operations.cancelAll(RED);
         assertThat(count("status = 'cancelled'")).isEqualTo(3_000);
     }
 
     @Test
     void retry_restarts_ended_jobs_but_one_for_each_key() {
-        Jobs jobs = paused();
+        Member member = paused();
+        Jobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         JobOptions red = JobOptions.defaults().withTags("red");
         enqueue(jobs, 5, red);
         end("failed", "true");
@@ -260,37 +280,39 @@ class BulkOperationTests extends JobFixture {
                 """).update();
         jdbc.sql("INSERT INTO forge_job_tags VALUES ('red', '00000000-0000-0000-0000-000000000001')")
                 .update();
-        BulkResult result = jobs.retryAll(RED);
+        BulkResult result = operations.retryAll(RED);
         assertThat(result.changed()).isEqualTo(6);
         assertThat(result.skipped()).isEqualTo(3);
         assertThat(count("status = 'pending' AND attempts = 0 AND finished_at IS NULL"))
                 .isEqualTo(6);
         assertThat(count("status = 'completed'")).isEqualTo(2);
         assertThat(count("name LIKE 'workflow:%' AND status = 'failed'")).isEqualTo(1);
-        jobs.deleteAll(RED);
+        operations.deleteAll(RED);
         assertThat(count("name LIKE 'workflow:%'")).isEqualTo(1);
     }
 
     @Test
     void pending_jobs_are_rescheduled_once() {
-        Jobs jobs = paused();
+        Member member = paused();
+        Jobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         enqueue(jobs, 1_100, JobOptions.defaults().withDelay(Duration.ofHours(1)));
         enqueue(jobs, 5, JobOptions.defaults());
         JobFilter filter = JobFilter.all().withName("order");
         Instant tomorrow = Instant.now().plus(Duration.ofDays(1)).truncatedTo(java.time.temporal.ChronoUnit.MILLIS);
-        BulkResult later = jobs.rescheduleAll(filter, tomorrow);
+        BulkResult later = operations.rescheduleAll(filter, tomorrow);
         assertThat(later.changed()).isEqualTo(1_105);
         assertThat(later.matched()).isEqualTo(1_105);
         assertThat(count("scheduled_at = '%s'".formatted(tomorrow))).isEqualTo(1_105);
-        assertThat(jobs.rescheduleAll(filter, tomorrow).changed()).isZero();
-        BulkResult now = jobs.rescheduleAll(filter, Instant.EPOCH);
+        assertThat(operations.rescheduleAll(filter, tomorrow).changed()).isZero();
+        BulkResult now = operations.rescheduleAll(filter, Instant.EPOCH);
         assertThat(now.changed()).isEqualTo(1_105);
         assertThat(count("scheduled_at BETWEEN created_at AND clock_timestamp()"))
                 .isEqualTo(1_105);
-        assertThat(jobs.rescheduleAll(filter, Instant.EPOCH).changed())
+        assertThat(operations.rescheduleAll(filter, Instant.EPOCH).changed())
                 .as("due jobs stay where they are")
                 .isZero();
-        refused(() -> jobs.rescheduleAll(filter, Instant.MAX), "Jobs.rescheduleAll", "must lie between");
+        refused(() -> operations.rescheduleAll(filter, Instant.MAX), "JobOperations.rescheduleAll", "must lie between");
     }
 
     @Test
@@ -298,16 +320,17 @@ class BulkOperationTests extends JobFixture {
         work.on("job", context -> context.log("line"));
         Member member = cluster.start("one", work, UnaryOperator.identity());
         Jobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         UUID ended = jobs.enqueueNamed("job", null, JobOptions.defaults().withTags("red"))
                 .id();
         member.ended(ended);
         jobs.pause("job");
         UUID waiting = jobs.enqueueNamed("job", null, JobOptions.defaults().withTags("red"))
                 .id();
-        assertThat(jobs.logs(ended)).hasSize(1);
-        assertThat(jobs.deleteAll(RED).changed()).isEqualTo(1);
+        assertThat(operations.logs(ended)).hasSize(1);
+        assertThat(operations.deleteAll(RED).changed()).isEqualTo(1);
         assertThat(jobs.find(ended)).isEmpty();
-        assertThat(jobs.logs(ended)).isEmpty();
+        assertThat(operations.logs(ended)).isEmpty();
         assertThat(jobs.find(waiting)).isPresent();
         assertThat(jdbc.sql("SELECT job_id FROM forge_job_tags")
                         .query(UUID.class)
@@ -317,13 +340,14 @@ class BulkOperationTests extends JobFixture {
 
     @Test
     void operation_on_a_large_table_reads_no_more_than_it_needs() {
-        Jobs jobs = paused();
+        Member member = paused();
+        JobOperations operations = member.operations();
         jdbc.sql("""
                 INSERT INTO forge_jobs (id, name, status, finished_at, payload)
                 SELECT gen_random_uuid(), 'order', CASE WHEN n % 100 = 0 THEN 'failed' ELSE 'completed' END, now(), '{}'
                 FROM generate_series(1, 50000) AS n
                 """).update();
-        BulkResult result = jobs.retryAll(JobFilter.all().withName("order"));
+        BulkResult result = operations.retryAll(JobFilter.all().withName("order"));
         assertThat(result.changed()).isEqualTo(500);
         assertThat(result.examined()).isEqualTo(500);
     }
@@ -332,7 +356,9 @@ class BulkOperationTests extends JobFixture {
 
     @Test
     void exported_job_can_be_enqueued_again() {
-        Jobs jobs = paused();
+        Member member = paused();
+        Jobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         JobOptions options = JobOptions.defaults()
                 .withTags("red", "big")
                 .withGroup("acme")
@@ -344,17 +370,17 @@ class BulkOperationTests extends JobFixture {
                 UPDATE forge_jobs SET payload = payload || '{"big": 12345678901234567890.00000000000000000001, "none": null}',
                     metadata = metadata || '{"forge.trace": "x"}', last_error = 'oops' WHERE id = ?
                 """).param(id).update();
-        assertThat(jobs.export(RED, 10, null).lines()).as("pending").isEmpty();
+        assertThat(operations.export(RED, 10, null).items()).as("pending").isEmpty();
         end("failed", "true");
-        JobExport export = jobs.export(RED, 10, null);
-        assertThat(export.lines())
+        Page<String> export = operations.export(RED, 10, null);
+        assertThat(export.items())
                 .singleElement()
                 .satisfies(line -> assertThat(line)
                         .contains("\"id\": \"%s\"".formatted(id), "\"error\": \"oops\"", "\"status\": \"failed\"")
                         .doesNotContain("\n"));
         JobInfo before = jobs.find(id).orElseThrow();
-        jobs.deleteAll(RED);
-        EnqueuedJob again = jobs.enqueueExported(export.lines().get(0));
+        operations.deleteAll(RED);
+        EnqueuedJob again = operations.enqueueExported(export.items().get(0));
         assertThat(again.created()).isTrue();
         JobInfo after = jobs.find(again.id()).orElseThrow();
         assertThat(after.payload()).isEqualTo(before.payload()).contains("12345678901234567890.00000000000000000001");
@@ -364,12 +390,13 @@ class BulkOperationTests extends JobFixture {
         assertThat(after.maxAttempts()).isEqualTo(7);
         assertThat(after.metadata()).containsEntry("tenant", "a\nb").doesNotContainKey("forge.trace");
         assertThat(after.status()).isEqualTo(JobStatus.PENDING);
-        assertThat(jobs.enqueueExported(export.lines().get(0)).created()).isFalse();
+        assertThat(operations.enqueueExported(export.items().get(0)).created()).isFalse();
     }
 
     @Test
     void line_that_is_no_exported_job_is_rejected() {
-        Jobs jobs = paused();
+        Member member = paused();
+        JobOperations operations = member.operations();
         for (String wrong : List.of(
                 "",
                 "x",
@@ -382,14 +409,15 @@ class BulkOperationTests extends JobFixture {
                 "{\"name\": \"workflow:a@1\"}")) {
             assertThatExceptionOfType(JobRejectedException.class)
                     .as(wrong)
-                    .isThrownBy(() -> jobs.enqueueExported(wrong));
+                    .isThrownBy(() -> operations.enqueueExported(wrong));
         }
         assertThat(count("true")).isZero();
     }
 
     @Test
     void pages_of_an_export_are_bounded_by_lines_and_bytes() {
-        Jobs jobs = paused();
+        Member member = paused();
+        JobOperations operations = member.operations();
         jdbc.sql("""
                 INSERT INTO forge_jobs (id, name, status, finished_at, payload, body_bytes)
                 SELECT gen_random_uuid(), 'order', 'failed', now() - n * interval '1 second',
@@ -401,9 +429,9 @@ class BulkOperationTests extends JobFixture {
         var lines = new java.util.HashSet<String>();
         String cursor = null;
         do {
-            JobExport page = jobs.export(filter, 12, cursor);
-            sizes.add(page.lines().size());
-            lines.addAll(page.lines());
+            Page<String> page = operations.export(filter, 12, cursor);
+            sizes.add(page.items().size());
+            lines.addAll(page.items());
             cursor = page.next();
         } while (cursor != null);
         assertThat(sizes).allSatisfy(size -> assertThat(size).isLessThanOrEqualTo(8));

@@ -159,8 +159,8 @@ class IgnoredTimeoutTests extends AbstractExecutionTests {
         assertThat(member.engine().stuckHandlers())
                 .singleElement()
                 .satisfies(stuck -> assertThat(stuck.id()).isEqualTo(id));
-        assertThat(member.jobs().explain(id).reason()).isEqualTo(Reason.RUNNING_PAST_TIMEOUT);
-        await().until(() -> enqueuer.jobs().explain(id).reason() == Reason.RUNNING_PAST_TIMEOUT);
+        assertThat(member.operations().explain(id).reason()).isEqualTo(Reason.RUNNING_PAST_TIMEOUT);
+        await().until(() -> enqueuer.operations().explain(id).reason() == Reason.RUNNING_PAST_TIMEOUT);
         assertThat(timeouts).containsExactly("deaf");
         assertThat(column(id, "status || claim_epoch")).isEqualTo("running1");
         release.countDown();
@@ -232,7 +232,7 @@ class IgnoredTimeoutTests extends AbstractExecutionTests {
                 .singleElement()
                 .satisfies(event -> assertThat(event.getFormattedMessage())
                         .contains("step 'hang'", "timeout of 100 ms", "ignoreInterrupts")));
-        assertThat(one.member().jobs().explain(run).reason()).isEqualTo(Reason.RUNNING_PAST_TIMEOUT);
+        assertThat(one.member().operations().explain(run).reason()).isEqualTo(Reason.RUNNING_PAST_TIMEOUT);
         one.member().node().stop();
         assertThat(jdbc.sql("SELECT status || attempts FROM forge_workflow_steps WHERE run_id = ?")
                         .param(run)

@@ -6,6 +6,7 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static dev.forge.cluster.internal.job.TestJobs.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.BulkOptions;
 import dev.forge.cluster.job.BulkResult;
@@ -129,7 +130,9 @@ class JobBatchTests extends JobFixture {
         assertThat(called.values()).allSatisfy(batches -> assertThat(batches).containsExactly(batch.id()));
         assertThat(info(batch).completed()).isEqualTo(1_001);
         assertThat(info(batch).exact()).isTrue();
-        assertThat(one.jobs().batches(10)).extracting(JobBatchInfo::id).containsExactly(batch.id());
+        assertThat(one.operations().batches(10).items())
+                .extracting(JobBatchInfo::id)
+                .containsExactly(batch.id());
     }
 
     @Test
@@ -144,20 +147,19 @@ class JobBatchTests extends JobFixture {
                 .toList();
         one.jobs().enqueueAll(lines(3), in(other));
         JobFilter filter = JobFilter.all().withBatch(batch.id());
-        assertThat(one.jobs().search(filter, 100, null).jobs())
+        assertThat(one.operations().search(filter, 100).items())
                 .extracting(JobInfo::id)
                 .isEqualTo(enqueued);
-        assertThat(one.jobs().list(filter, 100)).hasSize(5);
-        assertThat(one.jobs().count(filter)).isEqualTo(new JobCount(5, true));
-        BulkResult cancelled = one.jobs().cancelAll(filter, BulkOptions.defaults());
+        assertThat(one.operations().count(filter)).isEqualTo(new JobCount(5, true));
+        BulkResult cancelled = one.operations().cancelAll(filter, BulkOptions.defaults());
         assertThat(cancelled.changed()).isEqualTo(5);
-        assertThat(one.jobs().count(JobFilter.all().withBatch(other.id()).withStatuses(JobStatus.PENDING)))
+        assertThat(one.operations().count(JobFilter.all().withBatch(other.id()).withStatuses(JobStatus.PENDING)))
                 .isEqualTo(new JobCount(3, true));
-        assertThat(one.jobs().batches(1)).extracting(JobBatchInfo::id).containsExactly(other.id());
-        assertThat(one.jobs().batches(1, other.id()))
-                .extracting(JobBatchInfo::id)
-                .containsExactly(batch.id());
-        assertThat(one.jobs().batches(1, batch.id())).isEmpty();
+        Page<JobBatchInfo> newest = one.operations().batches(1);
+        assertThat(newest.items()).extracting(JobBatchInfo::id).containsExactly(other.id());
+        Page<JobBatchInfo> older = one.operations().batches(1, newest.next());
+        assertThat(older.items()).extracting(JobBatchInfo::id).containsExactly(batch.id());
+        assertThat(one.operations().batches(1, older.next())).isEqualTo(new Page<>(List.of(), null));
         one.jobs().resume("line");
     }
 
@@ -299,12 +301,12 @@ class JobBatchTests extends JobFixture {
         one.ended(bad);
         one.jobs().pause("line");
         one.jobs().enqueueAll(lines(3), in(batch));
-        assertThat(one.jobs()
+        assertThat(one.operations()
                         .deleteAll(JobFilter.all().withStatuses(JobStatus.FAILED), BulkOptions.defaults())
                         .changed())
                 .isEqualTo(1);
         batch.close();
-        assertThat(one.jobs()
+        assertThat(one.operations()
                         .cancelAll(JobFilter.all().withName("line"), BulkOptions.defaults())
                         .changed())
                 .isEqualTo(3);
@@ -344,7 +346,7 @@ class JobBatchTests extends JobFixture {
         UUID callback = info(batch).onSuccess();
         assertThat(one.jobs().cancel(callback)).isTrue();
         assertThat(one.jobs().retry(callback)).isTrue();
-        assertThat(one.jobs().explain(callback).reason()).isEqualTo(JobExplanation.Reason.WAITING_FOR_BATCH);
+        assertThat(one.operations().explain(callback).reason()).isEqualTo(JobExplanation.Reason.WAITING_FOR_BATCH);
         batch.close();
         awaitCalled("Ended", "Succeeded");
     }
@@ -353,7 +355,7 @@ class JobBatchTests extends JobFixture {
     void explanation_names_the_batch_that_a_callback_waits_for() {
         Member one = cluster.start("one", work, UnaryOperator.identity());
         JobBatch batch = one.jobs().batch(options());
-        JobExplanation explanation = one.jobs().explain(info(batch).onEnd());
+        JobExplanation explanation = one.operations().explain(info(batch).onEnd());
         assertThat(explanation.reason()).isEqualTo(JobExplanation.Reason.WAITING_FOR_BATCH);
         // Not its name, which some operators may not see.
         assertThat(explanation.text()).contains(batch.id().toString(), "open").doesNotContain("import");
@@ -367,7 +369,7 @@ class JobBatchTests extends JobFixture {
         one.jobs().enqueueAll(lines(4), in(batch));
         batch.close();
         awaitStatus(batch, JobBatchStatus.FAILED);
-        assertThat(one.jobs().explain(info(batch).onSuccess()).text())
+        assertThat(one.operations().explain(info(batch).onSuccess()).text())
                 .isEqualTo(
                         "It waits for batch %s, which has ended: 1 of 4 jobs has failed. It runs only after these jobs have been retried and have completed.",
                         batch.id());

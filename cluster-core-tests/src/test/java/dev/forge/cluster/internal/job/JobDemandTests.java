@@ -15,6 +15,7 @@ import dev.forge.cluster.job.JobDemand;
 import dev.forge.cluster.job.JobDemand.Entry;
 import dev.forge.cluster.job.JobDemand.Total;
 import dev.forge.cluster.job.JobLimits;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
@@ -69,12 +70,11 @@ class JobDemandTests extends JobFixture {
     }
 
     /** Starts a node that runs no jobs. */
-    private Jobs reader() {
-        Member member = cluster.start(
+    private Member reader() {
+        return cluster.start(
                 "reader",
                 new TestJobs(database.dataSource()),
                 settings -> with(settings, NodeMode.AUTO, Set.of(NodeRole.FUNCTION, NodeRole.SCHEDULER), List.of()));
-        return member.jobs();
     }
 
     private void register(String... names) {
@@ -91,13 +91,15 @@ class JobDemandTests extends JobFixture {
         work.on("slow", context -> until(go));
         work.on(job("quick").alias("former"), (payload, context) -> null);
         work.onMany(job("bulk"), 100, Duration.ofMillis(1), (payloads, contexts) -> List.of());
-        Jobs jobs = cluster.start("one", work, UnaryOperator.identity()).jobs();
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        Jobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         for (int i = 0; i < 3; i++) {
             jobs.enqueueNamed("slow", null);
         }
-        await().untilAsserted(
-                        () -> assertThat(entry(jobs.demand(), "slow").running()).isEqualTo(1));
-        JobDemand demand = jobs.demand();
+        await().untilAsserted(() ->
+                assertThat(entry(operations.demand(), "slow").running()).isEqualTo(1));
+        JobDemand demand = operations.demand();
         assertThat(demand.entries()).extracting(Entry::name).containsExactly("bulk", "former", "quick", "slow");
         Entry slow = entry(demand, "slow");
         assertThat(slow.executor()).isEqualTo("slow");
@@ -118,14 +120,14 @@ class JobDemandTests extends JobFixture {
         assertThat(demand.executor("absent")).isEqualTo(new Total("absent", 0, List.of()));
         go.countDown();
         await().untilAsserted(() ->
-                assertThat(entry(jobs.demand(), "slow").due().jobs()).isZero());
+                assertThat(entry(operations.demand(), "slow").due().jobs()).isZero());
         await().untilAsserted(() ->
-                assertThat(entry(jobs.demand(), "slow").meanDuration()).isNotNull());
+                assertThat(entry(operations.demand(), "slow").meanDuration()).isNotNull());
     }
 
     @Test
     void slots_are_those_of_workers_with_the_handler_and_the_capability() {
-        Jobs jobs = reader();
+        JobOperations operations = reader().operations();
         String route = "train\tjob-of-ml\tml\t1\tgpu";
         worker("gpu", "default\t10", "ml\t2", route);
         worker("gpu", "default\t10", "ml\t2", route);
@@ -135,7 +137,7 @@ class JobDemandTests extends JobFixture {
         rows(5, "name, worker_capability", "'train', 'gpu'");
         rows(1, "name", "'train'");
         rows(1, "name, worker_capability", "'train', 'tpu'");
-        JobDemand demand = jobs.demand();
+        JobDemand demand = operations.demand();
         assertThat(demand.entries())
                 .extracting(
                         Entry::capability,
@@ -153,7 +155,8 @@ class JobDemandTests extends JobFixture {
 
     @Test
     void jobs_that_may_not_start_need_no_slots() {
-        Jobs jobs = reader();
+        Member reader = reader();
+        JobOperations operations = reader.operations();
         register("paused", "limited", "grouped", "gone");
         rows(9, "name", "'paused'");
         rows(9, "name", "'limited'");
@@ -162,10 +165,10 @@ class JobDemandTests extends JobFixture {
         rows(9, "name, job_group", "'grouped', 'g'");
         rows(9, "name", "'gone'");
         rows(9, "name", "'never-known'");
-        jobs.pause("paused");
-        jobs.limit("limited", JobLimits.none().withConcurrency(5));
-        jobs.limit("grouped", JobLimits.none().withGroupConcurrency(2));
-        JobDemand demand = jobs.demand();
+        reader.jobs().pause("paused");
+        operations.setLimits("limited", JobLimits.none().withConcurrency(5));
+        operations.setLimits("grouped", JobLimits.none().withGroupConcurrency(2));
+        JobDemand demand = operations.demand();
         assertThat(demand.entries())
                 .extracting(
                         Entry::name,
@@ -186,36 +189,36 @@ class JobDemandTests extends JobFixture {
 
     @Test
     void names_of_a_handler_share_its_limit() {
-        Jobs jobs = reader();
+        JobOperations operations = reader().operations();
         worker("general", "default\t10", "new\tnew\tdefault\t1\t", "old\tnew\tdefault\t1\t");
         register("new", "old");
         rows(9, "name", "'new'");
         rows(9, "name", "'old'");
         rows(1, "name, status", "'old', 'running'");
-        jobs.limit("new", JobLimits.none().withConcurrency(4));
-        assertThat(jobs.demand().executor("default").neededSlots(MINUTE)).isEqualTo(4);
+        operations.setLimits("new", JobLimits.none().withConcurrency(4));
+        assertThat(operations.demand().executor("default").neededSlots(MINUTE)).isEqualTo(4);
     }
 
     @Test
     void count_that_was_cut_off_is_not_exact() {
-        Jobs jobs = reader();
+        JobOperations operations = reader().operations();
         register("many");
         rows(10_001, "name", "'many'");
-        assertThat(entry(jobs.demand(), "many").due()).isEqualTo(new JobCount(10_000, false));
-        assertThat(jobs.demand().executor("default").due()).isEqualTo(new JobCount(10_000, false));
+        assertThat(entry(operations.demand(), "many").due()).isEqualTo(new JobCount(10_000, false));
+        assertThat(operations.demand().executor("default").due()).isEqualTo(new JobCount(10_000, false));
         jdbc.sql("DELETE FROM forge_jobs WHERE id = (SELECT id FROM forge_jobs LIMIT 1)")
                 .update();
-        assertThat(entry(jobs.demand(), "many").due()).isEqualTo(new JobCount(10_000, true));
+        assertThat(entry(operations.demand(), "many").due()).isEqualTo(new JobCount(10_000, true));
     }
 
     @Test
     void capabilities_that_nobody_offers_do_not_hide_the_offered_ones() {
-        Jobs jobs = reader();
+        JobOperations operations = reader().operations();
         worker("zgpu", "default\t10", "train\ttrain\tdefault\t1\t");
         register("train");
         rows(10_000, "name, worker_capability", "'train', 'junk-' || n");
         rows(500, "name, worker_capability", "'train', 'zgpu'");
-        JobDemand demand = jobs.demand();
+        JobDemand demand = operations.demand();
         Total real = demand.capabilities().stream()
                 .filter(total -> total.name().equals("zgpu"))
                 .findFirst()
@@ -245,15 +248,15 @@ class JobDemandTests extends JobFixture {
                 new JobHandler.Limits(3, TestJobs.AT_ONCE, 0, Set.of(), null, null),
                 JobHandler.Grouping.NONE,
                 new JobHandler.Target(null, null, (payload, context) -> null, "test")));
-        Jobs jobs = cluster.start(
+        JobOperations operations = cluster.start(
                         "reader",
                         gateway,
                         settings ->
                                 with(settings, NodeMode.AUTO, Set.of(NodeRole.FUNCTION, NodeRole.SCHEDULER), List.of()))
-                .jobs();
+                .operations();
         rows(2_000, "name, worker_capability", "'train', 'junk-' || n");
         rows(5, "name, worker_capability", "'train', 'zgpu'");
-        assertThat(jobs.demand().capabilities())
+        assertThat(operations.demand().capabilities())
                 .filteredOn(total -> total.name().equals("zgpu"))
                 .extracting(total -> total.neededSlots(MINUTE))
                 .containsExactly(5L);
@@ -261,13 +264,13 @@ class JobDemandTests extends JobFixture {
 
     @Test
     void groups_of_capabilities_that_nobody_offers_do_not_hide_what_may_start() {
-        Jobs jobs = reader();
+        JobOperations operations = reader().operations();
         worker("zgpu", "default\t10", "train\ttrain\tdefault\t1\t");
         register("train");
-        jobs.limit("train", JobLimits.none().withGroupConcurrency(1));
+        operations.setLimits("train", JobLimits.none().withGroupConcurrency(1));
         rows(3_000, "name, worker_capability, job_group", "'train', 'junk-' || n, 'g' || n");
         rows(200, "name, worker_capability, job_group", "'train', 'zgpu', 'g' || n");
-        assertThat(jobs.demand().capabilities())
+        assertThat(operations.demand().capabilities())
                 .filteredOn(total -> total.name().equals("zgpu"))
                 .extracting(Total::startable)
                 .containsExactly(200L);
@@ -275,12 +278,12 @@ class JobDemandTests extends JobFixture {
 
     @Test
     void known_duration_reduces_what_is_needed_and_tells_the_time_to_drain() {
-        Jobs jobs = reader();
+        JobOperations operations = reader().operations();
         worker("general", "default\t10", "job\tjob\tdefault\t1\t");
         register("job");
         rows(100, "name", "'job'");
         rows(3, "name, status, started_at, finished_at", "'job', 'completed', now() - interval '3 seconds', now()");
-        Entry entry = entry(jobs.demand(), "job");
+        Entry entry = entry(operations.demand(), "job");
         assertThat(entry.meanDuration()).isEqualTo(Duration.ofSeconds(3));
         assertThat(entry.neededSlots(MINUTE)).isEqualTo(5);
         assertThat(entry.timeToDrain()).isEqualTo(Duration.ofSeconds(30));

@@ -82,8 +82,8 @@ class JobDependencyTests extends JobFixture {
                 .toList();
         UUID last = enqueue(two, "other", JobOptions.defaults().withStartAfterSuccessOf(first));
         UUID next = enqueue(one, "other", after(last));
-        assertThat(one.jobs().explain(last).reason()).isEqualTo(JobExplanation.Reason.WAITING_FOR_JOBS);
-        assertThat(one.jobs().explain(next).text()).contains(last.toString());
+        assertThat(one.operations().explain(last).reason()).isEqualTo(JobExplanation.Reason.WAITING_FOR_JOBS);
+        assertThat(one.operations().explain(next).text()).contains(last.toString());
         one.jobs().resume("job");
 
         one.ended(next);
@@ -129,7 +129,7 @@ class JobDependencyTests extends JobFixture {
         one.jobs().enqueueAll(IntStream.range(0, 2_500).mapToObj(Later::new).toList(), after(bad));
         one.jobs().resume("bad");
         one.ended(bad);
-        one.jobs().deleteAll(JobFilter.all().withName("bad"), BulkOptions.defaults());
+        one.operations().deleteAll(JobFilter.all().withName("bad"), BulkOptions.defaults());
         await().untilAsserted(() -> assertThat(jdbc.sql("SELECT count(*) FROM forge_jobs WHERE status = 'cancelled'")
                         .query(Integer.class)
                         .single())

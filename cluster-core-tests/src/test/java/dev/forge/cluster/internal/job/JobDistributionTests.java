@@ -99,7 +99,7 @@ class JobDistributionTests extends JobFixture {
         assertThat(first.ended(a).nodeId()).isEqualTo(first.node().id());
         assertThat(first.ended(b).nodeId()).isEqualTo(second.node().id());
         assertThat(first.ended(old).nodeId()).isEqualTo(second.node().id());
-        assertThat(first.jobs().explain(unknown).reason()).isEqualTo(Reason.UNKNOWN_NAME);
+        assertThat(first.operations().explain(unknown).reason()).isEqualTo(Reason.UNKNOWN_NAME);
     }
 
     @Test
@@ -109,7 +109,7 @@ class JobDistributionTests extends JobFixture {
         UUID id = general.jobs()
                 .enqueueNamed("render", null, JobOptions.defaults().withCapability("gpu"))
                 .id();
-        await().until(() -> general.jobs().explain(id).reason() == Reason.NO_CAPABLE_WORKER);
+        await().until(() -> general.operations().explain(id).reason() == Reason.NO_CAPABLE_WORKER);
         Member gpu = cluster.start(
                 "gpu", copy(), s -> with(s, NodeMode.AUTO, Set.of(NodeRole.values()), List.of("general", "gpu")));
         long joined = System.nanoTime();
@@ -169,10 +169,10 @@ class JobDistributionTests extends JobFixture {
         work.on("other", context -> {});
         Member member = cluster.start("one", work, UnaryOperator.identity());
         member.jobs().pause("job");
-        assertThat(member.jobs().paused()).containsExactly("job");
+        assertThat(member.operations().paused()).containsExactly("job");
         UUID id = member.jobs().enqueueNamed("job", null).id();
         member.ended(member.jobs().enqueueNamed("other", null).id());
-        assertThat(member.jobs().explain(id).reason()).isEqualTo(Reason.PAUSED);
+        assertThat(member.operations().explain(id).reason()).isEqualTo(Reason.PAUSED);
         assertThat(member.jobs().resume("job")).isTrue();
         member.ended(id);
     }
@@ -193,24 +193,24 @@ class JobDistributionTests extends JobFixture {
         UUID id = enqueuer.jobs()
                 .enqueueNamed("job", null, JobOptions.defaults().withUniqueKey("k"))
                 .id();
-        assertThat(enqueuer.jobs().explain(id).reason()).isEqualTo(Reason.NO_LIVE_WORKER);
+        assertThat(enqueuer.operations().explain(id).reason()).isEqualTo(Reason.NO_LIVE_WORKER);
         Member member = cluster.start(
                 "worker",
                 work,
                 s -> TestNodes.withHeartbeat(
                         s,
                         TestNodes.heartbeat(Duration.ofMillis(100), Duration.ofSeconds(10), Duration.ofSeconds(15))));
-        await().until(() -> member.jobs().explain(id).reason() == Reason.RUNNING);
+        await().until(() -> member.operations().explain(id).reason() == Reason.RUNNING);
         UUID second = member.jobs()
                 .enqueueNamed("job", null, JobOptions.defaults().withUniqueKey("k", UniquePolicy.REPLACE))
                 .id();
-        assertThat(member.jobs().explain(second).reason()).isEqualTo(Reason.WAITING_FOR_PREDECESSOR);
+        assertThat(member.operations().explain(second).reason()).isEqualTo(Reason.WAITING_FOR_PREDECESSOR);
         UUID third = member.jobs().enqueueNamed("job", null).id();
-        await().until(() -> member.jobs().explain(third).reason() == Reason.WORKERS_FULL);
+        await().until(() -> member.operations().explain(third).reason() == Reason.WORKERS_FULL);
         go.countDown();
         member.ended(third);
         member.ended(second);
-        assertThat(member.jobs().explain(id).reason()).isEqualTo(Reason.FINISHED);
+        assertThat(member.operations().explain(id).reason()).isEqualTo(Reason.FINISHED);
     }
 
     @Test

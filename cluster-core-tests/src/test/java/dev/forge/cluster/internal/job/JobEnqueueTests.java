@@ -15,6 +15,7 @@ import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobName;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
@@ -140,7 +141,9 @@ class JobEnqueueTests extends JobFixture {
     @Test
     void tags_are_stored_and_limited_by_java_and_sql() {
         work.on(job("order").taking(Order.class), (payload, context) -> null);
-        DefaultJobs jobs = cluster.start("one", work, UnaryOperator.identity()).jobs();
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        DefaultJobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         jobs.pause("order");
         var order = new Order("a", 1);
         JobOptions options = JobOptions.defaults();
@@ -149,14 +152,14 @@ class JobEnqueueTests extends JobFixture {
         List<UUID> many = jobs.enqueueAll(List.of(order, order), options.withTags("many")).stream()
                 .map(EnqueuedJob::id)
                 .toList();
-        assertThat(jobs.list(JobFilter.all().withTags("many"), 10))
+        assertThat(operations.search(JobFilter.all().withTags("many"), 10).items())
                 .extracting(JobInfo::id)
                 .containsExactlyInAnyOrderElementsOf(many);
         UUID sql = jdbc.sql("SELECT forge_enqueue('order', tags => '{sql,red,sql}')")
                 .query(UUID.class)
                 .single();
         assertThat(jobs.find(sql).orElseThrow().tags()).containsExactlyInAnyOrder("sql", "red");
-        assertThat(jobs.list(JobFilter.all().withTags("red"), 10))
+        assertThat(operations.search(JobFilter.all().withTags("red"), 10).items())
                 .extracting(JobInfo::id)
                 .containsExactly(sql, id);
         UUID untagged = jdbc.sql("SELECT forge_enqueue('order', tags => '{}')")
@@ -262,8 +265,8 @@ class JobEnqueueTests extends JobFixture {
         UUID later = member.jobs()
                 .enqueueNamed("job", null, JobOptions.defaults().withDelay(Duration.ofHours(1)))
                 .id();
-        assertThat(member.jobs().explain(later).reason()).isEqualTo(Reason.NOT_DUE);
-        assertThat(member.jobs().explain(later).text())
+        assertThat(member.operations().explain(later).reason()).isEqualTo(Reason.NOT_DUE);
+        assertThat(member.operations().explain(later).text())
                 .matches("It is due at [-0-9]{10}T[:0-9]{8}Z, in (1 h|\\d+ min( \\d+ s)?)\\.");
         member.ended(id);
         assertThat(Duration.ofNanos(started.get(0) - enqueued)).isGreaterThanOrEqualTo(Duration.ofMillis(690));

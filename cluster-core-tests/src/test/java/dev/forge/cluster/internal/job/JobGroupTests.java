@@ -102,8 +102,9 @@ class JobGroupTests extends JobFixture {
         Member one = cluster.start("one", work, UnaryOperator.identity());
         one.jobs().pause("other");
         UUID other = one.jobs().enqueueNamed("other", null).id();
-        UUID waiting =
-                one.jobs().enqueueNamed("job", null, in("a").withStartAfterSuccessOf(other)).id();
+        UUID waiting = one.jobs()
+                .enqueueNamed("job", null, in("a").withStartAfterSuccessOf(other))
+                .id();
         UUID later = one.jobs().enqueueNamed("job", null, in("a")).id();
         assertThat(one.ended(later).status()).isEqualTo(JobStatus.COMPLETED);
         one.jobs().resume("other");
@@ -237,7 +238,7 @@ class JobGroupTests extends JobFixture {
         try {
             UUID holder = member.jobs().enqueueNamed("full", null, in("acme")).id();
             await().until(() -> member.jobs().find(holder).orElseThrow().status() == JobStatus.RUNNING);
-            JobExplanation full = member.jobs()
+            JobExplanation full = member.operations()
                     .explain(
                             member.jobs().enqueueNamed("full", null, in("acme")).id());
             assertThat(full.reason()).isEqualTo(JobExplanation.Reason.GROUP_FULL);
@@ -248,7 +249,7 @@ class JobGroupTests extends JobFixture {
                             "on node one (%s) since".formatted(member.node().id()));
 
             UUID first = member.jobs().enqueueNamed("ordered", null, in("acme")).id();
-            JobExplanation later = member.jobs()
+            JobExplanation later = member.operations()
                     .explain(member.jobs()
                             .enqueueNamed("ordered", null, in("acme"))
                             .id());
@@ -256,7 +257,7 @@ class JobGroupTests extends JobFixture {
             assertThat(later.text()).contains("'acme'", first.toString());
 
             member.ended(member.jobs().enqueueNamed("rare", null, in("acme")).id());
-            JobExplanation rare = member.jobs()
+            JobExplanation rare = member.operations()
                     .explain(
                             member.jobs().enqueueNamed("rare", null, in("acme")).id());
             assertThat(rare.reason()).isEqualTo(JobExplanation.Reason.GROUP_RATE);
@@ -309,7 +310,7 @@ class JobGroupTests extends JobFixture {
         Member one = cluster.start("one", work, UnaryOperator.identity());
         cluster.start("two", work, UnaryOperator.identity());
         await().until(() -> all.get() == 2 * work.slots);
-        one.jobs().limit("job", JobLimits.none().withConcurrency(2));
+        one.operations().setLimits("job", JobLimits.none().withConcurrency(2));
         // Jobs that nodes had claimed before run first.
         go.countDown();
         await().until(() -> database.jdbc()
@@ -328,21 +329,23 @@ class JobGroupTests extends JobFixture {
                 job("job").alias("former").grouped(null, JobLimits.none().withGroupConcurrency(1), false),
                 (payload, context) -> watch(context));
         Member member = cluster.start("one", work, UnaryOperator.identity());
-        assertThat(member.jobs().limits("job")).isEqualTo(JobLimits.none().withGroupConcurrency(1));
+        assertThat(member.operations().limits("job")).isEqualTo(JobLimits.none().withGroupConcurrency(1));
 
         JobLimits more =
                 JobLimits.none().withGroupConcurrency(3).withGroupRate(RateLimit.of(100, Duration.ofMinutes(1)));
-        member.jobs().limit("former", more);
-        assertThat(member.jobs().limits("job")).isEqualTo(more);
-        assertThat(member.jobs().resetLimits("job")).isTrue();
-        assertThat(member.jobs().limits("former")).isEqualTo(JobLimits.none().withGroupConcurrency(1));
-        assertThat(member.jobs().resetLimits("job")).isFalse();
+        member.operations().setLimits("former", more);
+        assertThat(member.operations().limits("job")).isEqualTo(more);
+        assertThat(member.operations().resetLimits("job")).isTrue();
+        assertThat(member.operations().limits("former"))
+                .isEqualTo(JobLimits.none().withGroupConcurrency(1));
+        assertThat(member.operations().resetLimits("job")).isFalse();
 
-        assertThatThrownBy(() -> member.jobs().limit("unknown", more)).isInstanceOf(UnknownJobException.class);
+        assertThatThrownBy(() -> member.operations().setLimits("unknown", more))
+                .isInstanceOf(UnknownJobException.class);
         assertThatThrownBy(() -> JobLimits.none().withGroupConcurrency(0))
                 .hasMessage("JobLimits: groupConcurrency (0) must be at least 1");
-        assertThatThrownBy(() -> member.jobs().weigh("job", "a", 0))
-                .hasMessage("Jobs.weigh: weight (0) must be between 1 and 1000");
+        assertThatThrownBy(() -> member.operations().setGroupWeight("job", "a", 0))
+                .hasMessage("JobOperations.setGroupWeight: weight (0) must be between 1 and 1000");
     }
 
     @Test

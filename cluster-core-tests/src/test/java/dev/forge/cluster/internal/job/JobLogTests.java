@@ -43,16 +43,19 @@ class JobLogTests extends JobFixture {
         UUID plain = member.jobs().enqueueNamed("plain", null).id();
         UUID transactional = member.jobs().enqueueNamed("transactional", null).id();
         assertThat(member.ended(plain).status()).isEqualTo(JobStatus.FAILED);
-        assertThat(member.jobs().logs(plain))
+        assertThat(member.operations().logs(plain))
                 .extracting(JobLogLine::message)
                 .containsExactly("attempt 1 of 2", "second line", "attempt 2 of 2", "second line");
-        assertThat(member.jobs().logs(plain)).extracting(JobLogLine::attempt).containsExactly(1, 1, 2, 2);
+        assertThat(member.operations().logs(plain))
+                .extracting(JobLogLine::attempt)
+                .containsExactly(1, 1, 2, 2);
         assertThat(member.ended(transactional).status()).isEqualTo(JobStatus.COMPLETED);
-        assertThat(member.jobs().logs(transactional))
+        assertThat(member.operations().logs(transactional))
                 .extracting(JobLogLine::message)
                 .containsExactly("attempt 1", "attempt 2");
-        assertThat(member.jobs().logs(UUID.randomUUID())).isEmpty();
-        assertThatIllegalArgumentException().isThrownBy(() -> member.jobs().logs(null));
+        assertThat(member.operations().logs(UUID.randomUUID())).isEmpty();
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> member.operations().logs(null));
     }
 
     @Test
@@ -64,13 +67,13 @@ class JobLogTests extends JobFixture {
         });
         Member member = cluster.start("one", work, UnaryOperator.identity());
         UUID id = member.jobs().enqueueNamed("job", null).id();
-        await().untilAsserted(() -> assertThat(member.jobs().logs(id))
+        await().untilAsserted(() -> assertThat(member.operations().logs(id))
                 .extracting(JobLogLine::message)
                 .containsExactly("begun"));
         assertThat(member.jobs().find(id).orElseThrow().status().isFinal()).isFalse();
         mayEnd.countDown();
         member.ended(id);
-        assertThat(member.jobs().logs(id)).hasSize(1);
+        assertThat(member.operations().logs(id)).hasSize(1);
     }
 
     @Test
@@ -86,7 +89,7 @@ class JobLogTests extends JobFixture {
         Member member = cluster.start("one", work, UnaryOperator.identity());
         UUID id = member.jobs().enqueueNamed("job", null).id();
         assertThat(member.ended(id).status()).isEqualTo(JobStatus.COMPLETED);
-        var lines = member.jobs().logs(id);
+        var lines = member.operations().logs(id);
         assertThat(lines).hasSize(500);
         assertThat(lines.get(0).message()).isEqualTo("line 4503");
         assertThat(lines.get(496).message()).isEqualTo("line 4999");
@@ -109,7 +112,7 @@ class JobLogTests extends JobFixture {
         member.ended(deleted);
         jdbc.sql("DELETE FROM forge_jobs WHERE id = ?").param(deleted).update();
         member.engine().cleanUp();
-        assertThat(member.jobs().logs(deleted)).isEmpty();
-        assertThat(member.jobs().logs(kept)).hasSize(1);
+        assertThat(member.operations().logs(deleted)).isEmpty();
+        assertThat(member.operations().logs(kept)).hasSize(1);
     }
 }

@@ -11,6 +11,7 @@ import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
@@ -33,9 +34,8 @@ class JobQueryTests extends JobFixture {
         super(database);
     }
 
-    private Jobs jobs() {
-        Member member = cluster.start("one", work, UnaryOperator.identity());
-        return member.jobs();
+    private Member start() {
+        return cluster.start("one", work, UnaryOperator.identity());
     }
 
     @Test
@@ -64,7 +64,8 @@ class JobQueryTests extends JobFixture {
     @Test
     void job_that_has_not_completed_has_no_result() {
         work.on(job("job"), (payload, context) -> "done");
-        Jobs jobs = jobs();
+        Member member = start();
+        Jobs jobs = member.jobs();
         jobs.pause("job");
         UUID id = jobs.enqueueNamed("job", null).id();
         jdbc.sql("UPDATE forge_jobs SET result = '\"early\"' WHERE id = ?")
@@ -76,7 +77,8 @@ class JobQueryTests extends JobFixture {
     @Test
     void enqueue_distinguishes_new_and_existing_jobs() {
         work.on("job", context -> {});
-        Jobs jobs = jobs();
+        Member member = start();
+        Jobs jobs = member.jobs();
         jobs.pause("job");
         JobOptions options = JobOptions.defaults().withUniqueKey("key");
         EnqueuedJob first = jobs.enqueueNamed("job", null, options);
@@ -91,11 +93,13 @@ class JobQueryTests extends JobFixture {
     @Test
     void pause_and_resume_return_whether_they_changed_anything() {
         work.on("job", context -> {});
-        Jobs jobs = jobs();
+        Member member = start();
+        Jobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         assertThat(jobs.resume("job")).isFalse();
         assertThat(jobs.pause("job")).isTrue();
         assertThat(jobs.pause("job")).isFalse();
-        assertThat(jobs.paused()).containsExactly("job");
+        assertThat(operations.paused()).containsExactly("job");
         assertThat(jobs.resume("job")).isTrue();
     }
 
@@ -103,7 +107,9 @@ class JobQueryTests extends JobFixture {
     void all_conditions_of_a_filter_hold_for_listed_and_counted_jobs() {
         work.on("job", context -> {});
         work.on("other", context -> {});
-        Jobs jobs = jobs();
+        Member member = start();
+        Jobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         List.of("job", "other").forEach(jobs::pause);
         UUID old = jobs.enqueueNamed("job", null).id();
         UUID failed = jobs.enqueueNamed("job", null).id();
@@ -118,56 +124,61 @@ class JobQueryTests extends JobFixture {
                 .update();
         Instant yesterday = Instant.now().minus(Duration.ofDays(1));
         JobFilter all = JobFilter.all();
-        selects(jobs, all, other, delayed, failed, old);
-        selects(jobs, all.withName("job"), delayed, failed, old);
-        selects(jobs, all.withName("nobody"));
-        selects(jobs, all.withStatuses(JobStatus.PENDING), other, delayed, old);
-        selects(jobs, all.withStatuses(JobStatus.FAILED, JobStatus.PENDING).withName("job"), delayed, failed, old);
-        selects(jobs, all.withStatuses(JobStatus.RUNNING));
-        selects(jobs, all.withStatuses(), other, delayed, failed, old);
-        selects(jobs, all.withCreatedFrom(yesterday), other, delayed, failed);
-        selects(jobs, all.withCreatedBefore(yesterday), old);
-        selects(jobs, all.withCreatedBefore(yesterday).withName("other"));
+        selects(operations, all, other, delayed, failed, old);
+        selects(operations, all.withName("job"), delayed, failed, old);
+        selects(operations, all.withName("nobody"));
+        selects(operations, all.withStatuses(JobStatus.PENDING), other, delayed, old);
         selects(
-                jobs,
+                operations,
+                all.withStatuses(JobStatus.FAILED, JobStatus.PENDING).withName("job"),
+                delayed,
+                failed,
+                old);
+        selects(operations, all.withStatuses(JobStatus.RUNNING));
+        selects(operations, all.withStatuses(), other, delayed, failed, old);
+        selects(operations, all.withCreatedFrom(yesterday), other, delayed, failed);
+        selects(operations, all.withCreatedBefore(yesterday), old);
+        selects(operations, all.withCreatedBefore(yesterday).withName("other"));
+        selects(
+                operations,
                 all.withCreatedFrom(yesterday).withStatuses(JobStatus.PENDING).withName("job"),
                 delayed);
-        selects(jobs, all.withCreatedFrom(Instant.MIN).withCreatedBefore(Instant.MAX), other, delayed, failed, old);
-        assertThatIllegalArgumentException().isThrownBy(() -> jobs.count(all.withName("a\0b")));
-        assertThat(jobs.list(all, 2)).extracting(JobInfo::id).containsExactly(other, delayed);
+        selects(
+                operations,
+                all.withCreatedFrom(Instant.MIN).withCreatedBefore(Instant.MAX),
+                other,
+                delayed,
+                failed,
+                old);
+        assertThatIllegalArgumentException().isThrownBy(() -> operations.count(all.withName("a\0b")));
+        assertThat(operations.search(all, 2).items()).extracting(JobInfo::id).containsExactly(other, delayed);
     }
 
-    private static void selects(Jobs jobs, JobFilter filter, UUID... newestFirst) {
-        assertThat(jobs.list(filter, 1_000)).extracting(JobInfo::id).containsExactly(newestFirst);
-        assertThat(jobs.count(filter)).isEqualTo(new JobCount(newestFirst.length, true));
+    private static void selects(JobOperations operations, JobFilter filter, UUID... jobs) {
+        assertThat(operations.search(filter, 1_000).items())
+                .extracting(JobInfo::id)
+                .containsExactlyInAnyOrder(jobs);
+        assertThat(operations.count(filter)).isEqualTo(new JobCount(jobs.length, true));
     }
 
     @Test
     void count_beyond_the_scan_limit_is_marked_as_incomplete() {
         work.on("few", context -> {});
-        Jobs jobs = jobs();
+        Member member = start();
+        Jobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         jobs.pause("few");
         jobs.enqueueNamed("few", null);
         jdbc.sql("""
                 INSERT INTO forge_jobs (id, name, payload, status, finished_at)
                 SELECT gen_random_uuid(), 'many', '{}', 'completed', now() FROM generate_series(1, 10050)
                 """).update();
-        assertThat(jobs.count(JobFilter.all())).isEqualTo(new JobCount(10_000, false));
-        assertThat(jobs.count(JobFilter.all().withStatuses(JobStatus.COMPLETED)))
+        assertThat(operations.count(JobFilter.all())).isEqualTo(new JobCount(10_000, false));
+        assertThat(operations.count(JobFilter.all().withStatuses(JobStatus.COMPLETED)))
                 .isEqualTo(new JobCount(10_000, false));
-        assertThat(jobs.count(JobFilter.all().withStatuses(JobStatus.PENDING))).isEqualTo(new JobCount(1, true));
-        assertThat(jobs.count(JobFilter.all().withName("few").withStatuses(JobStatus.PENDING, JobStatus.RUNNING)))
+        assertThat(operations.count(JobFilter.all().withStatuses(JobStatus.PENDING)))
                 .isEqualTo(new JobCount(1, true));
-        assertThat(jobs.list(JobFilter.all().withName("few"), 10)).hasSize(1);
-    }
-
-    @Test
-    void limit_of_a_list_is_checked() {
-        Jobs jobs = jobs();
-        for (int limit : new int[] {-1, 0, 1_001}) {
-            assertThatIllegalArgumentException()
-                    .isThrownBy(() -> jobs.list(JobFilter.all(), limit))
-                    .withMessage("Jobs.list: limit (%d) must be between 1 and 1000", limit);
-        }
+        assertThat(operations.count(JobFilter.all().withName("few").withStatuses(JobStatus.PENDING, JobStatus.RUNNING)))
+                .isEqualTo(new JobCount(1, true));
     }
 }

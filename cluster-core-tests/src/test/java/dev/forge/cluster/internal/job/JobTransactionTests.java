@@ -457,6 +457,6 @@ class JobTransactionTests extends JobFixture {
                 status -> ids.add(member.jobs().enqueueNamed("job", null).id()));
         assertThat(member.ended(ids.get(1)).status()).isEqualTo(JobStatus.COMPLETED);
         assertThat(member.jobs().find(ids.get(0))).isEmpty();
-        assertThat(member.jobs().explain(ids.get(0)).reason()).isEqualTo(Reason.NOT_FOUND);
+        assertThat(member.operations().explain(ids.get(0)).reason()).isEqualTo(Reason.NOT_FOUND);
     }
 }

@@ -11,6 +11,7 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobExplanation.Reason;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.UniquePolicy;
@@ -138,10 +139,12 @@ class JobWindowTests extends JobFixture {
         var seen = new CopyOnWriteArrayList<Integer>();
         work.poll = Duration.ofMinutes(1);
         work.on(job("order").taking(Order.class), (payload, context) -> seen.add(((Order) payload).quantity()));
-        DefaultJobs jobs = cluster.start("one", work, UnaryOperator.identity()).jobs();
+        Member member = cluster.start("one", work, UnaryOperator.identity());
+        DefaultJobs jobs = member.jobs();
+        JobOperations operations = member.operations();
         JobOptions later = KEYED.withDebounce(Duration.ofHours(1), Duration.ofHours(2));
         UUID id = jobs.enqueue(new Order("a", 1), later).id();
-        assertThat(jobs.explain(id).reason()).isEqualTo(Reason.NOT_DUE);
+        assertThat(operations.explain(id).reason()).isEqualTo(Reason.NOT_DUE);
         JobOptions soon = KEYED.withDebounce(Duration.ofMillis(50), Duration.ofHours(2));
         assertThat(jobs.enqueue(new Order("a", 2), soon)).isEqualTo(new EnqueuedJob(id, false));
         await().untilAsserted(() -> assertThat(seen).containsExactly(2));

@@ -309,7 +309,7 @@ class UndeletableRowTests extends AbstractExecutionTests {
         jdbc.sql("CREATE CONSTRAINT TRIGGER reject AFTER DELETE ON forge_jobs DEFERRABLE INITIALLY DEFERRED"
                         + " FOR EACH ROW WHEN (OLD.priority = 1) EXECUTE FUNCTION reject()")
                 .update();
-        BulkResult result = member.jobs().deleteAll(JobFilter.all().withName("old"));
+        BulkResult result = member.operations().deleteAll(JobFilter.all().withName("old"));
         assertThat(result.changed()).isEqualTo(1_198);
         assertThat(result.rejected()).isEqualTo(2);
         assertThat(result.next()).isNull();
@@ -338,7 +338,7 @@ class UndeletableRowTests extends AbstractExecutionTests {
         insertEnded(1_200, "completed");
         reference("forge_jobs", "id IN (SELECT id FROM forge_jobs ORDER BY id LIMIT 3 OFFSET 100)");
         JobFilter old = JobFilter.all().withName("old");
-        BulkResult result = member.jobs().deleteAll(old);
+        BulkResult result = member.operations().deleteAll(old);
         assertThat(result.changed()).isEqualTo(1_197);
         assertThat(result.rejected()).isEqualTo(3);
         assertThat(result.skipped()).isEqualTo(3);
@@ -349,7 +349,7 @@ class UndeletableRowTests extends AbstractExecutionTests {
         int calls = 0;
         String cursor = null;
         do {
-            cursor = member.jobs()
+            cursor = member.operations()
                     .deleteAll(old, BulkOptions.defaults().withMaximum(1).withCursor(cursor))
                     .next();
         } while (cursor != null && ++calls < 10);

@@ -26,6 +26,7 @@ import dev.forge.cluster.ratelimit.RateLimiter;
 import dev.forge.cluster.state.ClusterStateStore;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.WorkflowFilter;
 import dev.forge.cluster.workflow.Workflows;
 import java.time.Duration;
 import java.util.LinkedHashMap;
@@ -125,7 +126,9 @@ class NameTests {
             calls.put("daemon to find", () -> daemons.find(bad));
             calls.put("daemon to pause", () -> daemons.pause(bad));
             calls.put("daemon to resume", () -> daemons.resume(bad));
-            calls.put("workflow to list", () -> workflows.list(bad, null, 1));
+            calls.put(
+                    "workflow to list",
+                    () -> flows.operations().search(WorkflowFilter.all().withName(bad), 1));
             calls.put("state to find", () -> states.find(bad, String.class));
             calls.put("startup action that runs once", () -> actions.once(bad, "1", () -> {}));
             calls.put("version of a startup action", () -> actions.once("load", bad, () -> {}));

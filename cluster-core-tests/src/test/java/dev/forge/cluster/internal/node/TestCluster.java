@@ -15,6 +15,7 @@ import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Pooler;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.DefaultJobOperations;
 import dev.forge.cluster.internal.job.DefaultJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.TestJobs;
@@ -97,6 +98,7 @@ public final class TestCluster implements AutoCloseable {
             ThreadPoolTaskScheduler scheduler,
             JobEngine engine,
             DefaultJobs jobs,
+            DefaultJobOperations operations,
             CronEngine cronEngine,
             DefaultCrons crons) {
 
@@ -173,8 +175,8 @@ public final class TestCluster implements AutoCloseable {
                 source, new TestJobs.Json(), work.monitor, () -> work.interceptors, null, work.maxPayload);
         var engine = new JobEngine(
                 node, work.settings(), work.handlers(), tools, job -> job.startsWith("slow") ? "slow" : "default");
-        var jobs = new DefaultJobs(
-                node, engine, work.handlers(), new DefaultJobs.Dependencies(source, control.shared(), tools));
+        var jobs = new DefaultJobs(node, engine, work.handlers(), tools, control.shared());
+        var operations = new DefaultJobOperations(node, engine, work.handlers(), tools, control.shared());
         var cronEngine = new CronEngine(node, engine, work.crons(), JobMonitor.NONE, work.cronSettings());
         work.contexts(node, new CronContexts(node, leadership, source));
         var crons = new DefaultCrons(node, new DefaultCrons.Engines(engine, cronEngine), work.crons(), source, tools);
@@ -198,7 +200,19 @@ public final class TestCluster implements AutoCloseable {
         }
         node.components().register(cronEngine);
         node.components().register(new StateCleanUp(new StateStore(schema, control, control), node::nanos));
-        return new Member(node, control, leadership, locks, keeper, events, scheduler, engine, jobs, cronEngine, crons);
+        return new Member(
+                node,
+                control,
+                leadership,
+                locks,
+                keeper,
+                events,
+                scheduler,
+                engine,
+                jobs,
+                operations,
+                cronEngine,
+                crons);
     }
 
     /** Returns all nodes that were started, including stopped ones. */

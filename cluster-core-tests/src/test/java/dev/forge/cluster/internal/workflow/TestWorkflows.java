@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow;
 
-import dev.forge.cluster.internal.job.DefaultJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.node.NodeSettings;
@@ -69,7 +68,11 @@ public final class TestWorkflows {
     }
 
     /** A node that executes workflows. */
-    public record Member(TestCluster.Member member, WorkflowEngine engine, DefaultWorkflows workflows) {
+    public record Member(
+            TestCluster.Member member,
+            WorkflowEngine engine,
+            DefaultWorkflows workflows,
+            DefaultWorkflowOperations operations) {
 
         /** Waits until the run has that status, and returns it. */
         public WorkflowInfo await(UUID run, WorkflowStatus status) {
@@ -104,9 +107,7 @@ public final class TestWorkflows {
                 member.node(),
                 member.engine(),
                 jobs.handlers(),
-                new WorkflowEngine.Resources(
-                        new DefaultJobs.Dependencies(source, member.control().shared(), tools),
-                        new JdbcTransactionManager(source)),
+                new WorkflowEngine.Resources(tools, member.control().shared(), new JdbcTransactionManager(source)),
                 new WorkflowSettings(
                         attempts,
                         TestJobs.AT_ONCE,
@@ -118,6 +119,7 @@ public final class TestWorkflows {
         handlers.forEach(engine::add);
         cluster.members().add(member);
         member.node().start();
-        return new Member(member, engine, new DefaultWorkflows(member.node(), engine));
+        return new Member(
+                member, engine, new DefaultWorkflows(member.node(), engine), new DefaultWorkflowOperations(engine));
     }
 }

@@ -20,6 +20,7 @@ import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.StepFailedException;
+import dev.forge.cluster.workflow.WorkflowFilter;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Connection;
@@ -155,12 +156,15 @@ class WorkflowChildTests extends WorkflowFixture {
         Member one = flows.start("one");
         UUID run = one.workflows().start("parent", null);
         await().until(() -> done.contains("deep"));
-        await().untilAsserted(() -> assertThat(one.workflows().list("grandchild", null, 1))
+        await().untilAsserted(() -> assertThat(one.operations()
+                        .search(WorkflowFilter.all().withName("grandchild"), 1)
+                        .items())
                 .extracting(WorkflowInfo::awaits)
                 .containsExactly("never"));
         assertThat(one.workflows().cancel(run, "enough")).isTrue();
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPENSATED);
-        await().untilAsserted(() -> assertThat(one.workflows().list(null, null, 10))
+        await().untilAsserted(() -> assertThat(
+                        one.operations().search(WorkflowFilter.all(), 10).items())
                 .extracting(WorkflowInfo::status)
                 .containsOnly(WorkflowStatus.COMPENSATED)
                 .hasSize(3));
@@ -219,14 +223,20 @@ class WorkflowChildTests extends WorkflowFixture {
         UUID run = one.workflows().start("parent", null);
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.FAILED);
         broken.set(false);
-        UUID child = one.workflows().list("child", null, 1).get(0).id();
+        UUID child = one.operations()
+                .search(WorkflowFilter.all().withName("child"), 1)
+                .items()
+                .get(0)
+                .id();
         assertThat(one.workflows().retry(child)).isTrue();
         one.await(child, WorkflowStatus.WAITING);
         assertThat(one.workflows().retry(run)).isTrue();
         one.await(run, WorkflowStatus.WAITING);
         assertThat(one.workflows().signal(child, "go", "on")).isTrue();
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
-        assertThat(one.workflows().list("child", null, 10))
+        assertThat(one.operations()
+                        .search(WorkflowFilter.all().withName("child"), 10)
+                        .items())
                 .extracting(WorkflowInfo::id)
                 .containsExactly(child);
     }
@@ -238,9 +248,15 @@ class WorkflowChildTests extends WorkflowFixture {
         flows.on("parent", wf -> wf.child("child", null, String.class));
         Member one = flows.start("one");
         UUID run = one.workflows().start("parent", null);
-        await().until(() ->
-                !one.workflows().list("child", WorkflowStatus.WAITING, 1).isEmpty());
-        UUID child = one.workflows().list("child", null, 1).get(0).id();
+        await().until(() -> !one.operations()
+                .search(WorkflowFilter.all().withName("child").withStatus(WorkflowStatus.WAITING), 1)
+                .items()
+                .isEmpty());
+        UUID child = one.operations()
+                .search(WorkflowFilter.all().withName("child"), 1)
+                .items()
+                .get(0)
+                .id();
         one.await(run, WorkflowStatus.WAITING);
         one.workflows().signal(child, "go", "on");
         one.ended(child);
@@ -266,9 +282,15 @@ class WorkflowChildTests extends WorkflowFixture {
         });
         Member one = flows.start("one");
         UUID run = one.workflows().start("parent", null);
-        await().until(() ->
-                !one.workflows().list("child", WorkflowStatus.WAITING, 1).isEmpty());
-        UUID child = one.workflows().list("child", null, 1).get(0).id();
+        await().until(() -> !one.operations()
+                .search(WorkflowFilter.all().withName("child").withStatus(WorkflowStatus.WAITING), 1)
+                .items()
+                .isEmpty());
+        UUID child = one.operations()
+                .search(WorkflowFilter.all().withName("child"), 1)
+                .items()
+                .get(0)
+                .id();
         one.await(run, WorkflowStatus.WAITING);
         one.workflows().cancel(run, "no");
         one.ended(child);
@@ -294,8 +316,15 @@ class WorkflowChildTests extends WorkflowFixture {
         one.await(run, WorkflowStatus.WAITING);
         other.member().stop();
         one.workflows().signal(run, "go", "on");
-        await().until(() -> !one.workflows().list("child", null, 1).isEmpty());
-        UUID child = one.workflows().list("child", null, 1).get(0).id();
+        await().until(() -> !one.operations()
+                .search(WorkflowFilter.all().withName("child"), 1)
+                .items()
+                .isEmpty());
+        UUID child = one.operations()
+                .search(WorkflowFilter.all().withName("child"), 1)
+                .items()
+                .get(0)
+                .id();
         one.await(child, WorkflowStatus.BLOCKED_MISSING_VERSION);
         var again = new TestWorkflows(cluster);
         again.on("child", wf -> "child");

@@ -5,7 +5,9 @@ package dev.forge.cluster.internal.workflow;
 import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
+import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.node.TestNodes;
@@ -19,6 +21,7 @@ import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.StepFailedException;
 import dev.forge.cluster.workflow.StepStatus;
+import dev.forge.cluster.workflow.WorkflowFilter;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Connection;
@@ -98,7 +101,7 @@ class WorkflowCommandTests {
         Member other = new TestWorkflows(cluster).start("other");
         assertThat(other.member().jobs().pause("workflow:deploy@1")).isTrue();
         UUID run = carrier.workflows().start("deploy", null);
-        assertThat(carrier.member().jobs().explain(run).reason()).isEqualTo(JobExplanation.Reason.PAUSED);
+        assertThat(carrier.member().operations().explain(run).reason()).isEqualTo(JobExplanation.Reason.PAUSED);
         for (String misspelt : List.of("workflow:deploi@1", "workflow:deploy@2", "workflow:deploy")) {
             assertThatExceptionOfType(UnknownJobException.class)
                     .isThrownBy(() -> other.member().jobs().pause(misspelt))
@@ -176,7 +179,7 @@ class WorkflowCommandTests {
         jdbc.sql("UPDATE forge_workflow_runs SET resolution_reason = repeat('y', 1000000)")
                 .update();
         assertThat(one.workflows().find(run).orElseThrow().resolutionReason()).isEqualTo("y".repeat(2_000));
-        assertThat(one.workflows().list(null, null, 10))
+        assertThat(one.operations().search(WorkflowFilter.all(), 10).items())
                 .singleElement()
                 .satisfies(listed -> assertThat(listed.resolutionReason()).isNull());
     }
@@ -189,23 +192,17 @@ class WorkflowCommandTests {
                 .limit(5)
                 .sorted((a, b) -> b.toString().compareTo(a.toString()))
                 .toList();
-        assertThat(one.workflows().search("waits", null, null, null, 2).runs())
-                .extracting(WorkflowInfo::id)
-                .isEqualTo(newestFirst.subList(0, 2));
-        assertThat(one.workflows()
-                        .search("waits", null, null, newestFirst.get(1), 2)
-                        .runs())
-                .extracting(WorkflowInfo::id)
-                .isEqualTo(newestFirst.subList(2, 4));
-        assertThat(one.workflows()
-                        .search(null, null, null, newestFirst.get(3), 1_000)
-                        .runs())
-                .extracting(WorkflowInfo::id)
-                .isEqualTo(newestFirst.subList(4, 5));
-        assertThat(one.workflows()
-                        .search(null, null, null, newestFirst.get(4), 2)
-                        .runs())
-                .isEmpty();
+        WorkflowFilter waits = WorkflowFilter.all().withName("waits");
+        Page<WorkflowInfo> first = one.operations().search(waits, 2);
+        assertThat(first.items()).extracting(WorkflowInfo::id).isEqualTo(newestFirst.subList(0, 2));
+        Page<WorkflowInfo> second = one.operations().search(waits, 2, first.next());
+        assertThat(second.items()).extracting(WorkflowInfo::id).isEqualTo(newestFirst.subList(2, 4));
+        Page<WorkflowInfo> last = one.operations().search(waits, 1_000, second.next());
+        assertThat(last.items()).extracting(WorkflowInfo::id).isEqualTo(newestFirst.subList(4, 5));
+        assertThat(last.next()).isNull();
+        assertThatIllegalArgumentException()
+                .isThrownBy(() -> one.operations().search(WorkflowFilter.all(), 2, first.next()))
+                .withMessageContaining("WorkflowOperations.search: cursor '%s'", first.next());
     }
 
     @Test
@@ -426,9 +423,15 @@ class WorkflowCommandTests {
         flows.on("parent", wf -> wf.child("child", null, String.class));
         Member one = flows.start("one");
         UUID run = one.workflows().start("parent", null);
-        await().until(() ->
-                !one.workflows().list("child", WorkflowStatus.WAITING, 1).isEmpty());
-        UUID child = one.workflows().list("child", null, 1).get(0).id();
+        await().until(() -> !one.operations()
+                .search(WorkflowFilter.all().withName("child").withStatus(WorkflowStatus.WAITING), 1)
+                .items()
+                .isEmpty());
+        UUID child = one.operations()
+                .search(WorkflowFilter.all().withName("child"), 1)
+                .items()
+                .get(0)
+                .id();
         Map<String, Object> lost = job(child);
         jdbc.sql("DELETE FROM forge_jobs WHERE id = ?").param(child).update();
         await().until(() -> one.member().jobs().find(child).isPresent());

@@ -14,6 +14,7 @@ import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowContext;
+import dev.forge.cluster.workflow.WorkflowFilter;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Connection;
@@ -68,8 +69,15 @@ class WorkflowFamilyTests {
     }
 
     private UUID child(Member one, String name) {
-        await().until(() -> !one.workflows().list(name, null, 1).isEmpty());
-        return one.workflows().list(name, null, 1).get(0).id();
+        await().until(() -> !one.operations()
+                .search(WorkflowFilter.all().withName(name), 1)
+                .items()
+                .isEmpty());
+        return one.operations()
+                .search(WorkflowFilter.all().withName(name), 1)
+                .items()
+                .get(0)
+                .id();
     }
 
     // Retried ------------------------------------------------------------------------------------------------
@@ -405,7 +413,7 @@ class WorkflowFamilyTests {
                         "undo grandchild",
                         "undo before",
                         "undo first");
-        assertThat(one.workflows().list(null, null, 10))
+        assertThat(one.operations().search(WorkflowFilter.all(), 10).items())
                 .extracting(WorkflowInfo::status)
                 .containsOnly(WorkflowStatus.COMPENSATED);
         assertThat(info.steps()).extracting(WorkflowInfo.Step::status).containsOnly(StepStatus.COMPENSATED);

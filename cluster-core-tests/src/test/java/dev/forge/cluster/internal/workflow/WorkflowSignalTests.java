@@ -11,9 +11,11 @@ import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobExplanation.Reason;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.WorkflowFilter;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.time.Duration;
@@ -71,11 +73,12 @@ class WorkflowSignalTests extends WorkflowFixture {
         one.await(forever, WorkflowStatus.WAITING);
         one.await(limited, WorkflowStatus.WAITING);
         Jobs jobs = one.member().jobs();
+        JobOperations operations = one.member().operations();
         assertThat(jobs.find(forever).orElseThrow().scheduledAt()).isEqualTo(Instant.MAX);
-        assertThat(jobs.explain(forever))
+        assertThat(operations.explain(forever))
                 .isEqualTo(new JobExplanation(
                         Reason.WAITING_FOR_SIGNAL, "Its run waits for signal 'approve'.", "approve"));
-        JobExplanation explanation = jobs.explain(limited);
+        JobExplanation explanation = operations.explain(limited);
         assertThat(explanation.reason()).isEqualTo(Reason.WAITING_FOR_SIGNAL);
         assertThat(explanation.text())
                 .matches("Its run waits for signal 'approve', until [-0-9]{10}T[:0-9]{8}Z at the latest\\.");
@@ -97,7 +100,9 @@ class WorkflowSignalTests extends WorkflowFixture {
         assertThat(delivered.status()).isEqualTo(WorkflowStatus.WAITING);
         assertThat(delivered.awaits()).isNull();
         assertThat(delivered.signals()).extracting(WorkflowInfo.Signal::name).containsExactly("reject", "approve");
-        assertThat(one.workflows().search("approval", null, null, null, 10).runs())
+        assertThat(one.operations()
+                        .search(WorkflowFilter.all().withName("approval"), 10)
+                        .items())
                 .singleElement()
                 .satisfies(listed -> assertThat(listed.awaits()).isNull());
         // What the explanation of the job is based on.

@@ -5,7 +5,6 @@ package dev.forge.cluster.internal.workflow;
 import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.forge.cluster.internal.job.DefaultJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.node.TestCluster;
@@ -154,8 +153,7 @@ class WorkflowTransactionTests extends WorkflowFixture {
                 member.engine(),
                 jobs.handlers(),
                 new WorkflowEngine.Resources(
-                        new DefaultJobs.Dependencies(source, member.control().shared(), tools),
-                        new DataSourceTransactionManager(source)),
+                        tools, member.control().shared(), new DataSourceTransactionManager(source)),
                 new WorkflowSettings(
                         3,
                         TestJobs.AT_ONCE,
@@ -167,7 +165,8 @@ class WorkflowTransactionTests extends WorkflowFixture {
         engine.add(handler);
         cluster.members().add(member);
         member.node().start();
-        return new Member(member, engine, new DefaultWorkflows(member.node(), engine));
+        return new Member(
+                member, engine, new DefaultWorkflows(member.node(), engine), new DefaultWorkflowOperations(engine));
     }
 
     @Test

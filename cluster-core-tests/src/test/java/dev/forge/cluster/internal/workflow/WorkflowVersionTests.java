@@ -12,6 +12,7 @@ import dev.forge.cluster.job.JobExplanation.Reason;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import dev.forge.cluster.workflow.Step;
+import dev.forge.cluster.workflow.WorkflowFilter;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
@@ -51,8 +52,8 @@ class WorkflowVersionTests extends WorkflowFixture {
         WorkflowInfo blocked = one.await(run, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH);
         assertThat(blocked.lastError()).contains("position 1", "step 'charge'", "step 'pay'");
         assertThat(job(run)).containsEntry("status", "pending").containsEntry("attempts", 0);
-        assertThat(one.member().jobs().explain(run).reason()).isEqualTo(Reason.RUN_BLOCKED);
-        assertThat(one.member().jobs().explain(run).text())
+        assertThat(one.member().operations().explain(run).reason()).isEqualTo(Reason.RUN_BLOCKED);
+        assertThat(one.member().operations().explain(run).text())
                 .isEqualTo(
                         "Its run is blocked: its method does not match its recorded history; see the workflow's page.");
         name.set("charge");
@@ -211,7 +212,7 @@ class WorkflowVersionTests extends WorkflowFixture {
         Member lacks = new TestWorkflows(cluster).start("lacks");
         has.member().stop();
         lacks.await(run, WorkflowStatus.BLOCKED_MISSING_VERSION);
-        assertThat(lacks.member().jobs().explain(run).text())
+        assertThat(lacks.member().operations().explain(run).text())
                 .isEqualTo(
                         "Its run is blocked: no live node has the version 1 of the workflow stranded; see the workflow's page.");
         assertThat(lacks.workflows().signal(run, "go", "on")).isTrue();
@@ -244,10 +245,15 @@ class WorkflowVersionTests extends WorkflowFixture {
             return started;
         });
         assertThat(one.workflows().find(run)).isEmpty();
-        assertThat(one.workflows().list("rolled", null, 10)).isEmpty();
+        assertThat(one.operations()
+                        .search(WorkflowFilter.all().withName("rolled"), 10)
+                        .items())
+                .isEmpty();
         UUID real = one.workflows().start("rolled", null);
         one.ended(real);
-        assertThat(one.workflows().list("rolled", WorkflowStatus.COMPLETED, 10))
+        assertThat(one.operations()
+                        .search(WorkflowFilter.all().withName("rolled").withStatus(WorkflowStatus.COMPLETED), 10)
+                        .items())
                 .extracting(WorkflowInfo::id)
                 .containsExactly(real);
     }

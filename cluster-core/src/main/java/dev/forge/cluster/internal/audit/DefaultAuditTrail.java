@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.audit;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.audit.AuditEntry;
 import dev.forge.cluster.audit.AuditFilter;
 import dev.forge.cluster.audit.AuditTrail;
 import dev.forge.cluster.audit.Operator;
 import dev.forge.cluster.internal.runtime.Arguments;
+import dev.forge.cluster.internal.runtime.Cursors;
 import dev.forge.cluster.internal.runtime.Names;
 import java.util.List;
 import java.util.function.Supplier;
@@ -33,13 +35,15 @@ public final class DefaultAuditTrail implements AuditTrail {
     }
 
     @Override
-    public List<AuditEntry> list(AuditFilter filter, int limit, @Nullable Long before) {
+    public Page<AuditEntry> list(AuditFilter filter, int limit, @Nullable String cursor) {
         Arguments.required("AuditTrail.list", "filter", filter);
         Arguments.limit("AuditTrail.list", limit, MOST_LISTED);
         requireStorable("who", filter.who());
         requireStorable("action", filter.action());
         requireStorable("target", filter.target());
-        return store.list(filter, limit, before);
+        var cursors = new Cursors("AuditTrail.list", "audit " + filter);
+        List<AuditEntry> entries = store.list(filter, limit, cursors.decodeOne(cursor, Long::valueOf));
+        return cursors.page(entries, limit, entry -> Long.toString(entry.id()));
     }
 
     /** A NUL character would end the caller's transaction with an error that names nothing. */

@@ -13,9 +13,11 @@ import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
 import java.sql.ResultSet;
 import java.sql.SQLException;
+import java.sql.Types;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
@@ -97,10 +99,19 @@ final class CronReports {
                 .collect(Collectors.toMap(CronRun::cron, Function.identity()));
     }
 
-    /** Returns the outcomes of a cron's slots, the latest slot first. */
-    List<CronRun> runs(String cron, int limit) {
-        return client.sql(schema.sql(RUNS + " WHERE r.cron = ? ORDER BY r.slot DESC LIMIT ?"))
-                .params(cron, limit)
+    /**
+     * Returns the outcomes of a cron's slots, the latest slot first.
+     *
+     * @param before only earlier slots; null: all
+     */
+    List<CronRun> runs(String cron, @Nullable Instant before, int limit) {
+        return client.sql(schema.sql(RUNS + """
+                 WHERE r.cron = :cron AND r.slot < coalesce(:before, 'infinity'::timestamptz)
+                 ORDER BY r.slot DESC LIMIT :limit
+                """))
+                .param("cron", cron)
+                .param("before", before == null ? null : before.atOffset(ZoneOffset.UTC), Types.TIMESTAMP_WITH_TIMEZONE)
+                .param("limit", limit)
                 .query((row, n) -> run(row))
                 .list();
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.cron;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.cron.CronInfo;
 import dev.forge.cluster.cron.CronRejectedException;
@@ -30,6 +31,8 @@ import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.handler.LeaderCapabilities;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
+import dev.forge.cluster.internal.runtime.Cursors;
+import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.JobPriority;
 import java.time.Instant;
@@ -293,29 +296,30 @@ public final class DefaultCrons implements Crons {
     }
 
     @Override
-    public List<CronInfo> list(@Nullable String after, int limit) {
-        if (after != null) {
-            CronDefinitionChecks.requireLookupName("Crons.list", after);
-        }
+    public Page<CronInfo> list(int limit, @Nullable String cursor) {
         Arguments.limit("Crons.list", limit, MOST_LISTED);
-        return reports.page(after, limit);
+        var cursors = new Cursors("Crons.list", "crons");
+        String after = cursors.decodeOne(cursor, name -> {
+            Names.requirePrintable("cron", name);
+            return name;
+        });
+        return cursors.page(reports.page(after, limit), limit, CronInfo::name);
     }
 
     @Override
-    public List<CronRun> runs(String name, int limit) {
+    public Page<CronRun> runs(String name, int limit, @Nullable String cursor) {
         CronDefinitionChecks.requireLookupName("Crons.runs", name);
         Arguments.limit("Crons.runs", limit, MOST_LISTED);
-        return reports.runs(name, limit);
+        var cursors = new Cursors("Crons.runs", "runs of cron " + name);
+        Instant before = cursors.decodeOne(cursor, Instant::parse);
+        return cursors.page(
+                reports.runs(name, before, limit), limit, run -> run.slot().toString());
     }
 
     @Override
     public Map<String, List<CronRun>> latestRuns(Collection<String> names, int limit) {
-        Arguments.required("Crons.latestRuns", "names", names);
+        Arguments.names("Crons.latestRuns", names, MOST_LISTED);
         names.forEach(name -> CronDefinitionChecks.requireLookupName("Crons.latestRuns", name));
-        if (names.size() > MOST_LISTED) {
-            throw new IllegalArgumentException("Crons.latestRuns: number of names (%d) must be at most %d"
-                    .formatted(names.size(), MOST_LISTED));
-        }
         Arguments.limit("Crons.latestRuns", limit, MOST_LATEST);
         return names.isEmpty() ? Map.of() : reports.latestRuns(Set.copyOf(names), limit);
     }

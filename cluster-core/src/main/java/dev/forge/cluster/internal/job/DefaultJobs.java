@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.internal.audit.Audit;
 import dev.forge.cluster.internal.audit.AuditedChanges;
 import dev.forge.cluster.internal.audit.Operation;
@@ -12,65 +13,33 @@ import dev.forge.cluster.internal.job.enqueue.JobEnqueuer;
 import dev.forge.cluster.internal.job.enqueue.JobIds;
 import dev.forge.cluster.internal.job.enqueue.NewJobFactory;
 import dev.forge.cluster.internal.job.enqueue.RegisteredJobNames;
-import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
-import dev.forge.cluster.internal.job.history.JobHistoryReports;
-import dev.forge.cluster.internal.job.operate.BulkJobs;
 import dev.forge.cluster.internal.job.operate.DefaultJobBatch;
-import dev.forge.cluster.internal.job.operate.FilterChecks;
 import dev.forge.cluster.internal.job.operate.InspectableJobs;
 import dev.forge.cluster.internal.job.operate.JobBatchReports;
-import dev.forge.cluster.internal.job.operate.JobDemandReader;
-import dev.forge.cluster.internal.job.operate.JobDemandReports;
-import dev.forge.cluster.internal.job.operate.JobExplainer;
-import dev.forge.cluster.internal.job.operate.JobExports;
-import dev.forge.cluster.internal.job.operate.JobLimitReports;
-import dev.forge.cluster.internal.job.operate.JobListReports;
 import dev.forge.cluster.internal.job.operate.JobReports;
 import dev.forge.cluster.internal.job.operate.JobSearchReports;
-import dev.forge.cluster.internal.job.operate.LimitText;
 import dev.forge.cluster.internal.job.row.JobBatchStore;
-import dev.forge.cluster.internal.job.row.JobBulkStore;
-import dev.forge.cluster.internal.job.row.JobDependencyStore;
-import dev.forge.cluster.internal.job.row.JobLimitStore;
-import dev.forge.cluster.internal.job.row.JobLogStore;
 import dev.forge.cluster.internal.job.row.JobNameStore;
 import dev.forge.cluster.internal.job.row.JobStore;
 import dev.forge.cluster.internal.job.row.JobStore.Cancelled;
 import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobSuccessorStore;
 import dev.forge.cluster.internal.node.Node;
-import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.Arguments;
-import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
-import dev.forge.cluster.job.BulkOptions;
-import dev.forge.cluster.job.BulkResult;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobBatch;
-import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.JobBatchOptions;
-import dev.forge.cluster.job.JobCount;
-import dev.forge.cluster.job.JobDemand;
-import dev.forge.cluster.job.JobExplanation;
-import dev.forge.cluster.job.JobExport;
 import dev.forge.cluster.job.JobFilter;
-import dev.forge.cluster.job.JobHistory;
-import dev.forge.cluster.job.JobHistoryQuery;
 import dev.forge.cluster.job.JobInfo;
-import dev.forge.cluster.job.JobLimits;
-import dev.forge.cluster.job.JobLogLine;
 import dev.forge.cluster.job.JobName;
 import dev.forge.cluster.job.JobOptions;
-import dev.forge.cluster.job.JobPage;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
-import dev.forge.cluster.job.JobSummary;
 import dev.forge.cluster.job.Jobs;
 import java.lang.reflect.Type;
-import java.time.Duration;
-import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
@@ -86,10 +55,6 @@ import org.springframework.core.ParameterizedTypeReference;
 /** {@link Jobs} on {@code forge_jobs}. */
 public final class DefaultJobs implements InspectableJobs {
 
-    private static final int MOST_LISTED = 1_000;
-
-    private static final int HEAVIEST = 1_000;
-
     private final Node node;
     private final JobEngine engine;
     private final JobHandlers handlers;
@@ -98,85 +63,48 @@ public final class DefaultJobs implements InspectableJobs {
     private final JobStore inCallersTransaction;
     private final JobSuccessorStore successors;
     private final JobReports reports;
-    private final JobListReports lists;
     private final JobSearchReports search;
-    private final JobLogStore logs;
-    private final BulkJobs bulk;
-    private final JobExports exports;
     private final PayloadJson json;
     private final JobNameStore nameStore;
-    private final JobLimitStore limits;
     private final RegisteredJobNames names;
     private final NewJobFactory newJobs;
     private final JobEnqueuer enqueuer;
     private final JobBatchStore batches;
     private final JobBatchReports batchReports;
     private final JobBatchOpener batchOpener;
-    private final JobExplainer explainer;
-    private final JobDemandReader demand;
-    private final JobHistoryReports history;
     private final AuditedChanges auditedInCallersTransaction;
     private final AuditedChanges audited;
 
     /**
-     * What {@link Jobs} depends on.
-     *
-     * @param application the data source whose transactions enqueueing joins
+     * @param tools what the engine depends on; enqueueing joins the transactions of its data source
      * @param control the data source of the cluster
-     * @param engine what the engine depends on
      */
-    public record Dependencies(DataSource application, DataSource control, JobEngine.Dependencies engine) {}
-
-    public DefaultJobs(Node node, JobEngine engine, JobHandlers handlers, Dependencies dependencies) {
+    public DefaultJobs(
+            Node node, JobEngine engine, JobHandlers handlers, JobEngine.Dependencies tools, DataSource control) {
         this.node = node;
         this.engine = engine;
         this.handlers = handlers;
         Schema schema = node.resources().schema();
-        DataSource application = dependencies.application;
+        DataSource application = tools.application();
         this.caller = new CallerTransaction(application);
-        this.separately = new CallerTransaction(dependencies.control);
+        this.separately = new CallerTransaction(control);
         this.inCallersTransaction = new JobStore(schema, application);
+        this.successors = new JobSuccessorStore(schema, control);
         this.reports = new JobReports(schema, application);
-        this.lists = new JobListReports(schema, application);
         this.search = new JobSearchReports(schema, application, node::nanos);
-        this.logs = new JobLogStore(schema, application);
-        var bulkStore = new JobBulkStore(schema, application);
-        Audit audit = node.resources().audit();
-        this.auditedInCallersTransaction = audit.on(application);
-        this.audited = audit.on(dependencies.control);
-        this.bulk = new BulkJobs(
-                new BulkJobs.Stores(search, bulkStore, auditedInCallersTransaction),
-                handlers,
-                engine.news(),
-                caller,
-                node::nanos);
-        this.exports = new JobExports(search, bulkStore, dependencies.engine.maxBytes());
-        this.successors = new JobSuccessorStore(schema, dependencies.control);
-        this.nameStore = new JobNameStore(schema, dependencies.control);
-        this.limits = new JobLimitStore(schema, dependencies.control);
-        this.names = new RegisteredJobNames(node, handlers, dependencies.control);
-        this.json = new PayloadJson(dependencies.engine.codec(), dependencies.engine.maxBytes());
+        this.json = new PayloadJson(tools.codec(), tools.maxBytes());
+        this.nameStore = new JobNameStore(schema, control);
+        this.names = new RegisteredJobNames(node, handlers, control);
         var ids = new JobIds(node.clock());
-        this.newJobs = new NewJobFactory(handlers, dependencies.engine.monitor(), json, ids);
+        this.newJobs = new NewJobFactory(handlers, tools.monitor(), json, ids);
+        this.enqueuer = new JobEnqueuer(engine.news(), names, newJobs, caller, schema, application, control);
         this.batches = new JobBatchStore(schema, application);
         this.batchReports = new JobBatchReports(schema, application);
         this.batchOpener = new JobBatchOpener(
                 names, newJobs, ids, new JobBatchOpener.Stores(inCallersTransaction, batches), caller);
-        this.enqueuer =
-                new JobEnqueuer(engine.news(), names, newJobs, caller, schema, application, dependencies.control);
-        this.explainer = new JobExplainer(
-                node,
-                engine.stuckHandlersWatch(),
-                handlers,
-                new JobExplainer.Reports(
-                        reports,
-                        new JobLimitReports(schema, application),
-                        batchReports,
-                        new JobDependencyStore(schema, application),
-                        new NodeReports(schema, application)));
-        this.demand = new JobDemandReader(
-                new JobDemandReports(schema, dependencies.control), handlers, engine.executors(), engine::executorOf);
-        this.history = new JobHistoryReports(schema, application);
+        Audit audit = node.resources().audit();
+        this.auditedInCallersTransaction = audit.on(application);
+        this.audited = audit.on(control);
     }
 
     // Enqueueing --------------------------------------------------------------------------------------------
@@ -263,6 +191,11 @@ public final class DefaultJobs implements InspectableJobs {
     }
 
     @Override
+    public Page<JobInfo> search(JobFilter filter, int limit, @Nullable String cursor) {
+        return search.page("Jobs.search", filter, limit, cursor);
+    }
+
+    @Override
     public <T> T read(String payload, Class<T> type) {
         return Objects.requireNonNull(type.cast(json.read(payload, type)));
     }
@@ -302,24 +235,12 @@ public final class DefaultJobs implements InspectableJobs {
                         this::requireMayChange, auditedInCallersTransaction, caller, engine::batchChanged));
     }
 
-    @Override
-    public List<JobBatchInfo> batches(int limit, @Nullable UUID after) {
-        Arguments.limit("Jobs.batches", limit, MOST_LISTED);
-        return batchReports.list(after, limit);
-    }
-
     // Jobs that exist ---------------------------------------------------------------------------------------
 
     @Override
     public Optional<JobInfo> find(UUID id) {
         Arguments.required("Jobs.find", "id", id);
         return reports.find(id);
-    }
-
-    @Override
-    public List<JobLogLine> logs(UUID id) {
-        Arguments.required("Jobs.logs", "id", id);
-        return logs.read(id);
     }
 
     @Override
@@ -340,44 +261,17 @@ public final class DefaultJobs implements InspectableJobs {
     }
 
     @Override
-    public List<JobInfo> list(JobFilter filter, int limit) {
-        Arguments.required("Jobs.list", "filter", filter);
-        Arguments.limit("Jobs.list", limit, MOST_LISTED);
-        FilterChecks.require(filter);
-        return FilterChecks.isSimple(filter)
-                ? lists.list(filter, limit)
-                : search.read(search.find(filter, limit, null).ids());
-    }
-
-    @Override
-    public JobPage search(JobFilter filter, int limit, @Nullable String cursor) {
-        Arguments.required("Jobs.search", "filter", filter);
-        Arguments.limit("Jobs.search", limit, MOST_LISTED);
-        FilterChecks.require(filter);
-        JobSearchReports.Found found = search.find(filter, limit, cursor);
-        boolean cutOff = found.next() != null && found.hits().size() < limit;
-        return new JobPage(search.read(found.ids()), found.examined(), cutOff, found.next());
-    }
-
-    @Override
-    public JobCount count(JobFilter filter) {
-        Arguments.required("Jobs.count", "filter", filter);
-        FilterChecks.require(filter);
-        return FilterChecks.isSimple(filter) ? lists.count(filter) : search.count(filter);
-    }
-
-    @Override
     public boolean cancel(UUID id) {
         Arguments.required("Jobs.cancel", "id", id);
         requireMayChange("Jobs.cancel");
         Cancelled cancelled = auditedInCallersTransaction
                 .record(
                         new Operation("job.cancel", id),
-                        () -> inCallersTransaction.cancel(id, ownedPrefixes()),
+                        () -> inCallersTransaction.cancel(id, handlers.ownedPrefixes()),
                         found -> found.isPresent() ? 1 : 0)
                 .orElse(null);
         if (cancelled == null) {
-            rejectOwned(id, OwnedJobs::cancelAdvice);
+            reports.find(id).ifPresent(job -> handlers.rejectOwned(job, OwnedJobs::cancelAdvice));
             return false;
         }
         caller.afterCommit(() -> {
@@ -399,121 +293,13 @@ public final class DefaultJobs implements InspectableJobs {
         Arguments.required("Jobs.retry", "id", id);
         requireMayChange("Jobs.retry");
         boolean restarted = auditedInCallersTransaction.record(
-                new Operation("job.retry", id), () -> inCallersTransaction.retry(id, ownedPrefixes()));
+                new Operation("job.retry", id), () -> inCallersTransaction.retry(id, handlers.ownedPrefixes()));
         if (restarted) {
             caller.afterCommit(() -> engine.announce(JobPriority.NORMAL));
         } else {
-            rejectOwned(id, OwnedJobs::retryAdvice);
+            reports.find(id).ifPresent(job -> handlers.rejectOwned(job, OwnedJobs::retryAdvice));
         }
         return restarted;
-    }
-
-    @Override
-    public boolean retryWithPayload(UUID id, String json) {
-        Arguments.required("Jobs.retryWithPayload", "id", id);
-        Arguments.required("Jobs.retryWithPayload", "json", json);
-        requireReady("Jobs.retryWithPayload");
-        JobInfo job = reports.find(id).orElse(null);
-        if (job == null) {
-            return false;
-        }
-        rejectOwned(id, OwnedJobs::retryAdvice);
-        JobStore.Edit edit = newJobs.edit(job, json);
-        boolean restarted = auditedInCallersTransaction.record(
-                new Operation("job.retry", id, "with another payload"),
-                () -> inCallersTransaction.retry(id, ownedPrefixes(), edit));
-        if (restarted) {
-            caller.afterCommit(() -> engine.announce(JobPriority.NORMAL));
-        }
-        return restarted;
-    }
-
-    /** Rejects a call for a job that another capability enqueued for itself: that capability must control its end and restart. */
-    private void rejectOwned(UUID id, Function<OwnedJobs, String> advice) {
-        reports.find(id)
-                .ifPresent(job -> handlers.ownerOf(job.name()).ifPresent(owned -> {
-                    throw new JobRejectedException("job %s ('%s') is one of the %s; %s"
-                            .formatted(id, job.name(), owned.description(), advice.apply(owned)));
-                }));
-    }
-
-    private List<String> ownedPrefixes() {
-        return handlers.owned().stream().map(OwnedJobs::prefix).toList();
-    }
-
-    // Bulk operations ---------------------------------------------------------------------------------------
-
-    @Override
-    public BulkResult cancelAll(JobFilter filter, BulkOptions options) {
-        requireBulk("Jobs.cancelAll", filter, options);
-        return bulk.cancel(filter, options);
-    }
-
-    @Override
-    public BulkResult retryAll(JobFilter filter, BulkOptions options) {
-        requireBulk("Jobs.retryAll", filter, options);
-        return bulk.retry(filter, options);
-    }
-
-    @Override
-    public BulkResult rescheduleAll(JobFilter filter, Instant at, BulkOptions options) {
-        Arguments.required("Jobs.rescheduleAll", "at", at);
-        requireBulk("Jobs.rescheduleAll", filter, options);
-        return bulk.reschedule(filter, NewJobFactory.requireTime("Jobs.rescheduleAll", at), options);
-    }
-
-    @Override
-    public BulkResult deleteAll(JobFilter filter, BulkOptions options) {
-        requireBulk("Jobs.deleteAll", filter, options);
-        return bulk.delete(filter, options);
-    }
-
-    private void requireBulk(String call, JobFilter filter, BulkOptions options) {
-        Arguments.required(call, "filter", filter);
-        Arguments.required(call, "options", options);
-        node.requireMayMutate();
-        handlers.requireComplete(call);
-        FilterChecks.require(filter);
-    }
-
-    @Override
-    public JobExport export(JobFilter filter, int limit, @Nullable String cursor) {
-        Arguments.required("Jobs.export", "filter", filter);
-        Arguments.limit("Jobs.export", limit, MOST_LISTED);
-        FilterChecks.require(filter);
-        return exports.export(filter, limit, cursor);
-    }
-
-    @Override
-    public EnqueuedJob enqueueExported(String line) {
-        Arguments.required("Jobs.enqueueExported", "line", line);
-        requireReady("Jobs.enqueueExported");
-        JobExports.Line exported = exports.parse(line);
-        return enqueue(exported, "job.enqueue-exported", null);
-    }
-
-    @Override
-    public Optional<EnqueuedJob> enqueueCopy(UUID id, @Nullable String json) {
-        Arguments.required("Jobs.enqueueCopy", "id", id);
-        requireReady("Jobs.enqueueCopy");
-        JobInfo job = reports.find(id).orElse(null);
-        if (job == null) {
-            return Optional.empty();
-        }
-        JobExports.Line copy = exports.copy(id, json == null ? null : newJobs.edit(job, json));
-        return Optional.ofNullable(copy).map(line -> enqueue(line, "job.copy", id));
-    }
-
-    /** @param original the job that is copied; null: it is not known here */
-    private EnqueuedJob enqueue(JobExports.Line exported, String action, @Nullable UUID original) {
-        names.requireRegistered(exported.name());
-        NewJob job = newJobs.createFromJson(exported.name(), exported.payload(), exported.options());
-        return auditedInCallersTransaction.record(
-                original == null
-                        ? new Operation(action, job.id(), job.name())
-                        : new Operation(action, original, "as " + job.id()),
-                () -> enqueuer.enqueue(job, exported.options()),
-                enqueued -> enqueued.created() ? 1 : 0);
     }
 
     @Override
@@ -533,121 +319,5 @@ public final class DefaultJobs implements InspectableJobs {
         boolean resumed = audited.record(new Operation("name.resume", name), () -> nameStore.resume(name));
         engine.announce(JobPriority.NORMAL);
         return resumed;
-    }
-
-    @Override
-    public Set<String> paused() {
-        return separately.run(nameStore::paused);
-    }
-
-    // Limits ------------------------------------------------------------------------------------------------
-
-    @Override
-    public JobLimits limits(String name) {
-        Arguments.required("Jobs.limits", "name", name);
-        Names.requirePrintable("job name", name);
-        return separately.run(() -> limits.find(handlerName(name))).orElse(JobLimits.none());
-    }
-
-    @Override
-    public void limit(String name, JobLimits allowed) {
-        Arguments.required("Jobs.limit", "name", name);
-        Arguments.required("Jobs.limit", "limits", allowed);
-        requireLimitable("Jobs.limit", name);
-        String handler = handlerName(name);
-        audited.record(
-                new Operation("limit.change", handler, LimitText.of(allowed)), () -> limits.override(handler, allowed));
-        announceLimits();
-    }
-
-    @Override
-    public boolean resetLimits(String name) {
-        Arguments.required("Jobs.resetLimits", "name", name);
-        node.requireMayMutate();
-        NewJobFactory.requireListable("job name", name);
-        String handler = handlerName(name);
-        boolean reset = audited.record(new Operation("limit.reset", handler), () -> limits.reset(handler));
-        announceLimits();
-        return reset;
-    }
-
-    @Override
-    public void weigh(String name, String group, int weight) {
-        Arguments.required("Jobs.weigh", "name", name);
-        Arguments.required("Jobs.weigh", "group", group);
-        requireLimitable("Jobs.weigh", name);
-        NewJobFactory.requireStorable("group", group);
-        if (weight < 1 || weight > HEAVIEST) {
-            throw new IllegalArgumentException(
-                    "Jobs.weigh: weight (%d) must be between 1 and %d".formatted(weight, HEAVIEST));
-        }
-        String handler = handlerName(name);
-        audited.record(
-                new Operation("weight.change", handler, "group %s: %d".formatted(group, weight)),
-                () -> limits.weigh(handler, group, weight == 1 ? null : Integer.valueOf(weight)));
-    }
-
-    private void announceLimits() {
-        engine.announceLimits();
-        // Jobs may start that the former limits kept waiting.
-        engine.announce(JobPriority.NORMAL);
-    }
-
-    private void requireLimitable(String call, String name) {
-        node.requireMayMutate();
-        NewJobFactory.requireListable("job name", name);
-        handlers.requireComplete(call);
-        names.requireRegistered(name);
-    }
-
-    /** Limits are those of the handler, under whichever of its names its jobs were enqueued. */
-    private String handlerName(String name) {
-        JobHandler handler = handlers.named(name);
-        return handler == null ? name : handler.name();
-    }
-
-    @Override
-    public JobDemand demand() {
-        return separately.run(demand::read);
-    }
-
-    @Override
-    public JobExplanation explain(UUID id) {
-        Arguments.required("Jobs.explain", "id", id);
-        return explainer.explain(id);
-    }
-
-    // History -----------------------------------------------------------------------------------------------
-
-    @Override
-    public JobHistory history(JobHistoryQuery query) {
-        Arguments.required("Jobs.history", "query", query);
-        return history.read(query);
-    }
-
-    @Override
-    public List<JobSummary> summaries(Duration range) {
-        requireRange(range);
-        return history.summaries(range);
-    }
-
-    @Override
-    public List<JobSummary> summaries(Duration range, Collection<String> names) {
-        requireRange(range);
-        Arguments.required("Jobs.summaries", "names", names);
-        if (names.size() > JobHistoryReports.MOST_NAMES) {
-            throw new IllegalArgumentException("Jobs.summaries: names (%d) must not be more than %d"
-                    .formatted(names.size(), JobHistoryReports.MOST_NAMES));
-        }
-        return history.summaries(range, names);
-    }
-
-    private static void requireRange(Duration range) {
-        Arguments.required("Jobs.summaries", "range", range);
-        Duration longest = JobHistoryReports.LONGEST_SUMMARY;
-        if (range.compareTo(Duration.ofMinutes(1)) < 0 || range.compareTo(longest) > 0) {
-            throw new IllegalArgumentException("Jobs.summaries: range (%s) must be between %s and %s"
-                    .formatted(range, Duration.ofMinutes(1), longest));
-        }
     }
 }

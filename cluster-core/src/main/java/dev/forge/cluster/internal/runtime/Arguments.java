@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.runtime;
 
+import java.util.Collection;
 import org.jspecify.annotations.Nullable;
 
 /** Checks the arguments of API calls. */
@@ -27,8 +28,32 @@ public final class Arguments {
      * @throws IllegalArgumentException if it is not between 1 and {@code most}
      */
     public static void limit(String call, int limit, int most) {
-        if (limit < 1 || limit > most) {
-            throw new IllegalArgumentException("%s: limit (%d) must be between 1 and %d".formatted(call, limit, most));
+        between(call, "limit", limit, most);
+    }
+
+    /**
+     * Checks a number.
+     *
+     * @throws IllegalArgumentException if it is not between 1 and {@code most}
+     */
+    public static void between(String call, String parameter, int value, int most) {
+        if (value < 1 || value > most) {
+            throw new IllegalArgumentException(
+                    "%s: %s (%d) must be between 1 and %d".formatted(call, parameter, value, most));
         }
+    }
+
+    /**
+     * Checks names that are given together: none is null, and they are not too many.
+     *
+     * @throws IllegalArgumentException if there are more than {@code most}
+     */
+    public static void names(String call, Collection<String> names, int most) {
+        required(call, "names", names);
+        if (names.size() > most) {
+            throw new IllegalArgumentException(
+                    "%s: names (%d) must not be more than %d".formatted(call, names.size(), most));
+        }
+        names.forEach(name -> required(call, "name", name));
     }
 }

@@ -19,7 +19,7 @@ import org.slf4j.Logger;
 /**
  * Finds handlers that ignore an interrupt after their timeout has passed or their claim was lost. Such a handler occupies a slot,
  * and no other thread can end it. It is reported in the log with its stack, in the health, in a gauge and in {@code
- * Jobs.explain}.
+ * JobOperations.explain}.
  */
 public final class StuckHandlers {
 

@@ -18,9 +18,7 @@ import dev.forge.cluster.internal.workflow.store.WorkflowRunStore.NewRun;
 import dev.forge.cluster.internal.workflow.store.WorkflowSettings.SignalLimits;
 import dev.forge.cluster.internal.workflow.store.WorkflowSignalStore.NewSignal;
 import dev.forge.cluster.internal.workflow.store.WorkflowSignalStore.SendResult;
-import dev.forge.cluster.workflow.WorkflowExport;
 import dev.forge.cluster.workflow.WorkflowInfo;
-import dev.forge.cluster.workflow.WorkflowPage;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
@@ -32,8 +30,6 @@ import org.springframework.core.ParameterizedTypeReference;
 
 /** Implements {@link Workflows} with {@code forge_workflow_runs}. */
 public final class DefaultWorkflows implements Workflows {
-
-    private static final int MOST_LISTED = 1_000;
 
     private final Member member;
     private final EventLoops eventLoops = new EventLoops();
@@ -150,12 +146,6 @@ public final class DefaultWorkflows implements Workflows {
     }
 
     @Override
-    public Optional<WorkflowExport> export(UUID run) {
-        Arguments.required("Workflows.export", "run", run);
-        return reports.export(run);
-    }
-
-    @Override
     public <T> Optional<T> result(UUID run, Class<T> type) {
         Arguments.required("Workflows.result", "type", type);
         return resultAs(run, type);
@@ -173,23 +163,6 @@ public final class DefaultWorkflows implements Workflows {
                 .filter(info -> info.status() == WorkflowStatus.COMPLETED)
                 .map(WorkflowInfo::result)
                 .flatMap(result -> engine.json().readResult("run " + run, result, type));
-    }
-
-    @Override
-    public WorkflowPage search(
-            @Nullable String workflow,
-            @Nullable String version,
-            @Nullable WorkflowStatus status,
-            @Nullable UUID after,
-            int limit) {
-        Arguments.limit("Workflows.search", limit, MOST_LISTED);
-        if (workflow != null) {
-            requireStorable("workflow", workflow);
-        }
-        if (version != null) {
-            requireStorable("version", version);
-        }
-        return reports.search(workflow, version, status, after, limit);
     }
 
     private void requireMayChange(String call) {

@@ -110,9 +110,11 @@ public final class WorkflowEngine implements NodeComponent {
     /**
      * What the engine takes from the application.
      *
+     * @param control the data source of the cluster
      * @param stepTransactions the transactions of transactional steps
      */
-    public record Resources(DefaultJobs.Dependencies jobs, PlatformTransactionManager stepTransactions) {}
+    public record Resources(
+            JobEngine.Dependencies jobs, DataSource control, PlatformTransactionManager stepTransactions) {}
 
     public WorkflowEngine(
             Node node, JobEngine jobEngine, JobHandlers handlers, Resources resources, WorkflowSettings settings) {
@@ -124,7 +126,7 @@ public final class WorkflowEngine implements NodeComponent {
         Schema schema = node.resources().schema();
         // Executions write on the connections of the application: they are its work, and there may be many.
         DataSource application = resources.jobs.application();
-        this.jobs = new DefaultJobs(node, jobEngine, handlers, resources.jobs);
+        this.jobs = new DefaultJobs(node, jobEngine, handlers, resources.jobs, resources.control);
         this.runs = new WorkflowRunStore(schema, application);
         this.signals = new WorkflowSignalStore(schema, application);
         this.commands = new WorkflowCommandStore(schema, application);
@@ -144,17 +146,13 @@ public final class WorkflowEngine implements NodeComponent {
         this.jobStore = new JobStore(schema, application);
         this.successors = new JobSuccessorStore(schema, application);
         this.jobReports = new JobReports(schema, application);
-        this.json = new PayloadJson(
-                resources.jobs.engine().codec(), resources.jobs.engine().maxBytes());
+        this.json = new PayloadJson(resources.jobs.codec(), resources.jobs.maxBytes());
         this.ids = new JobIds(node.clock());
-        this.deadlines = new StepDeadlines(
-                node::nanos,
-                jobEngine.stuckHandlersWatch(),
-                resources.jobs.engine().monitor());
+        this.deadlines = new StepDeadlines(node::nanos, jobEngine.stuckHandlersWatch(), resources.jobs.monitor());
         this.stepRuntime = new StepRuntime(
                 settings,
                 resources.stepTransactions,
-                resources.jobs.engine().monitor(),
+                resources.jobs.monitor(),
                 deadlines,
                 new SimpleAsyncTaskExecutor("forge-cluster-step-"),
                 node::nanos,
@@ -218,7 +216,7 @@ public final class WorkflowEngine implements NodeComponent {
         } catch (IllegalArgumentException e) {
             throw new WorkflowRejectedException("The input of workflow '%s' %s".formatted(workflow, e.getMessage()), e);
         }
-        var metadata = new TreeMap<>(resources.jobs.engine().monitor().origin(version.jobName()));
+        var metadata = new TreeMap<>(resources.jobs.monitor().origin(version.jobName()));
         if (parent != null) {
             metadata.put(WorkflowJobs.AWAITED_KEY, parent.id.toString());
         }

@@ -19,7 +19,7 @@ import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
-import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.JobOperations;
 import java.time.Duration;
 import java.util.List;
 import javax.sql.DataSource;
@@ -44,13 +44,18 @@ public final class AttentionAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean
     AttentionReports clusterAttentionReports(
-            NodeRuntime runtime, Schema schema, Jobs jobs, JobHandlers handlers, Crons crons, Daemons daemons) {
+            NodeRuntime runtime,
+            Schema schema,
+            JobOperations operations,
+            JobHandlers handlers,
+            Crons crons,
+            Daemons daemons) {
         DataSource control = runtime.control().reports();
         var workflows = new WorkflowReports(schema, control);
         return new AttentionReports(
                 List.of(
                         new JobAttention(
-                                jobs,
+                                operations,
                                 handlers,
                                 new JobHistoryReports(schema, control),
                                 new JobDemandReports(schema, control),

@@ -4,7 +4,6 @@ package dev.forge.cluster.autoconfigure.attention;
 
 import dev.forge.cluster.autoconfigure.attention.Attention.Kind;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
-import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.operate.JobBatchReports;
 import dev.forge.cluster.internal.job.operate.JobFailureReports;
 import dev.forge.cluster.internal.runtime.Names;
@@ -37,7 +36,7 @@ final class FailureAttention implements AttentionReports.Source {
     public void find(AttentionItems items, AttentionThresholds thresholds) {
         Duration within = thresholds.failedWithin();
         // Runs of workflows are reported as such.
-        List<String> reserved = handlers.owned().stream().map(OwnedJobs::prefix).toList();
+        List<String> reserved = handlers.ownedPrefixes();
         jobs.failed(within, reserved, 2 * LIMIT).stream()
                 .filter(failed -> !items.contains(Kind.FAILING_JOBS, failed.name()))
                 .forEach(failed -> add(items, failed));

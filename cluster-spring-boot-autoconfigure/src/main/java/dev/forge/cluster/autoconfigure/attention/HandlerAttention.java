@@ -38,7 +38,7 @@ final class HandlerAttention implements AttentionReports.Source {
     @Override
     public void find(AttentionItems items, AttentionThresholds thresholds) {
         findWorkflows(items);
-        crons.list(null, MOST_CRONS).forEach(cron -> find(items, cron));
+        crons.list(MOST_CRONS).items().forEach(cron -> find(items, cron));
         daemons.list().forEach(daemon -> find(items, thresholds, daemon));
     }
 

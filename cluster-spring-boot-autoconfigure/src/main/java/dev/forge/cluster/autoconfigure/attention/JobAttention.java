@@ -4,7 +4,6 @@ package dev.forge.cluster.autoconfigure.attention;
 
 import dev.forge.cluster.autoconfigure.attention.Attention.Kind;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
-import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.history.JobHistoryReports;
 import dev.forge.cluster.internal.job.operate.JobDemandReports;
 import dev.forge.cluster.internal.job.operate.JobDemandReports.Place;
@@ -15,7 +14,7 @@ import dev.forge.cluster.internal.runtime.PlainText;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobDemand;
 import dev.forge.cluster.job.JobDemand.Entry;
-import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.JobOperations;
 import java.time.Duration;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -31,15 +30,19 @@ final class JobAttention implements AttentionReports.Source {
     private static final Duration LAST_HOUR = Duration.ofHours(1);
     private static final int LIMIT = AttentionItems.MOST_OF_A_KIND + 1;
 
-    private final Jobs jobs;
+    private final JobOperations operations;
     private final JobHandlers handlers;
     private final JobHistoryReports history;
     private final JobDemandReports demand;
     private final JobNameStore names;
 
     JobAttention(
-            Jobs jobs, JobHandlers handlers, JobHistoryReports history, JobDemandReports demand, JobNameStore names) {
-        this.jobs = jobs;
+            JobOperations operations,
+            JobHandlers handlers,
+            JobHistoryReports history,
+            JobDemandReports demand,
+            JobNameStore names) {
+        this.operations = operations;
         this.handlers = handlers;
         this.history = history;
         this.demand = demand;
@@ -49,9 +52,9 @@ final class JobAttention implements AttentionReports.Source {
     @Override
     public void find(AttentionItems items, AttentionThresholds thresholds) {
         findFailing(items, thresholds);
-        List<String> reserved = handlers.owned().stream().map(OwnedJobs::prefix).toList();
+        List<String> reserved = handlers.ownedPrefixes();
         findUnhandled(items, reserved);
-        JobDemand waiting = jobs.demand();
+        JobDemand waiting = operations.demand();
         Set<String> live = names.liveNames();
         findPaused(items, waiting, live);
         findOverdue(items, thresholds, overdue(waiting, thresholds.overdue(), live, reserved));
@@ -156,7 +159,7 @@ final class JobAttention implements AttentionReports.Source {
                                     "others"),
                             // Not the whole explanation: it may name a group, a key or a batch, which not everybody may
                             // see.
-                            EnumText.hyphenated(jobs.explain(oldest).reason()));
+                            EnumText.hyphenated(operations.explain(oldest).reason()));
             String nextStep = entry.slots() == 0
                     ? "Start workers that have the handler and offer the capability."
                     : "Add workers or slots, or raise the limit that the reason names.";

@@ -14,6 +14,7 @@ import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.autoconfigure.properties.JobProperties;
 import dev.forge.cluster.autoconfigure.properties.WorkerProperties;
 import dev.forge.cluster.internal.cron.CronDeclarations;
+import dev.forge.cluster.internal.job.DefaultJobOperations;
 import dev.forge.cluster.internal.job.DefaultJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
@@ -26,6 +27,7 @@ import dev.forge.cluster.internal.job.row.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.job.ClusterCoordinator;
 import dev.forge.cluster.job.JobInterceptor;
 import dev.forge.cluster.job.JobListener;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -134,19 +136,17 @@ public final class JobAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
-    Jobs clusterJobs(
-            ClusterDatabase database,
-            ClusterProperties properties,
-            NodeRuntime runtime,
-            JobEngine engine,
-            JobEngine.Dependencies tools,
-            JobHandlers handlers) {
+    Jobs clusterJobs(NodeRuntime runtime, JobEngine engine, JobEngine.Dependencies tools, JobHandlers handlers) {
         return new DefaultJobs(
-                runtime.node(),
-                engine,
-                handlers,
-                new DefaultJobs.Dependencies(
-                        database.application(), runtime.control().shared(), tools));
+                runtime.node(), engine, handlers, tools, runtime.control().shared());
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    JobOperations clusterJobOperations(
+            NodeRuntime runtime, JobEngine engine, JobEngine.Dependencies tools, JobHandlers handlers) {
+        return new DefaultJobOperations(
+                runtime.node(), engine, handlers, tools, runtime.control().shared());
     }
 
     private static CrashRule crash(JobProperties job) {

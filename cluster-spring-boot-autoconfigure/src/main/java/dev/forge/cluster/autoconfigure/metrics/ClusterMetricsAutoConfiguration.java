@@ -16,7 +16,7 @@ import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
-import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.leader.Leadership;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.config.MeterFilter;
@@ -56,7 +56,7 @@ public final class ClusterMetricsAutoConfiguration {
                 Schema schema,
                 NodeRuntime runtime,
                 JobHandlers handlers,
-                Jobs jobs,
+                JobOperations operations,
                 ClusterProperties properties) {
             return new ClusterMetrics(
                     registry,
@@ -68,7 +68,7 @@ public final class ClusterMetricsAutoConfiguration {
                             new JobReports(schema, runtime.control().reports()),
                             new JobWaitReports(schema, runtime.control().reports()),
                             handlers,
-                            jobs::demand,
+                            operations::demand,
                             properties.worker().drainTarget(),
                             new DaemonStore(schema, runtime.control().reports()),
                             new WorkflowReports(schema, runtime.control().reports()),

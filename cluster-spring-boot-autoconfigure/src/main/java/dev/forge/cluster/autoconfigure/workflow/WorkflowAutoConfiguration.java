@@ -11,14 +11,15 @@ import dev.forge.cluster.autoconfigure.handler.JobLimits;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
 import dev.forge.cluster.autoconfigure.properties.JobProperties;
 import dev.forge.cluster.autoconfigure.properties.WorkflowProperties;
-import dev.forge.cluster.internal.job.DefaultJobs;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
+import dev.forge.cluster.internal.workflow.DefaultWorkflowOperations;
 import dev.forge.cluster.internal.workflow.DefaultWorkflows;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
 import dev.forge.cluster.internal.workflow.store.WorkflowSettings;
 import dev.forge.cluster.internal.workflow.store.WorkflowSettings.SignalLimits;
+import dev.forge.cluster.workflow.WorkflowOperations;
 import dev.forge.cluster.workflow.Workflows;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
@@ -55,10 +56,7 @@ public final class WorkflowAutoConfiguration {
                 runtime.node(),
                 jobs,
                 handlers,
-                new WorkflowEngine.Resources(
-                        new DefaultJobs.Dependencies(
-                                database.application(), runtime.control().shared(), tools),
-                        database.transactions(managers)),
+                new WorkflowEngine.Resources(tools, runtime.control().shared(), database.transactions(managers)),
                 new WorkflowSettings(
                         limits.maxAttempts(),
                         limits.backoff(),
@@ -85,5 +83,11 @@ public final class WorkflowAutoConfiguration {
     @ConditionalOnMissingBean
     Workflows clusterWorkflows(NodeRuntime runtime, WorkflowEngine engine) {
         return new DefaultWorkflows(runtime.node(), engine);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    WorkflowOperations clusterWorkflowOperations(WorkflowEngine engine) {
+        return new DefaultWorkflowOperations(engine);
     }
 }

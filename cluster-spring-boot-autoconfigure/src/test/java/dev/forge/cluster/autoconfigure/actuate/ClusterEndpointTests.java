@@ -13,6 +13,7 @@ import dev.forge.cluster.autoconfigure.operations.web.ApiClient;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
@@ -546,9 +547,10 @@ class ClusterEndpointTests {
         runner().withBean(Post.class).run(context -> {
             EndpointClient client = EndpointClient.of(context);
             Jobs jobs = context.getBean(Jobs.class);
+            JobOperations operations = context.getBean(JobOperations.class);
             assertThat(client.post("paused", "jobs", "send").body())
                     .isEqualTo(Map.of("name", "send", "state", "paused"));
-            assertThat(jobs.paused()).containsExactly("send");
+            assertThat(operations.paused()).containsExactly("send");
             UUID job = jobs.enqueue(letter()).id();
             String id = job.toString();
             assertThat(client.post("cancelled", "jobs", id).body()).isEqualTo(Map.of("id", id, "status", "cancelled"));

@@ -16,6 +16,7 @@ import dev.forge.cluster.daemon.ClusterDaemon;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobHistory;
 import dev.forge.cluster.job.JobHistoryQuery;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
@@ -421,15 +422,16 @@ class AttentionReportsTests {
                 context, context.getBean(Jobs.class).enqueueNamed("mail", null).id()));
         runner().withPropertyValues("forge.cluster.history.enabled=false").run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
+            JobOperations operations = context.getBean(JobOperations.class);
             TestApplications.ended(context, jobs.enqueueNamed("mail", null).id());
             // The first application has written its job when it ended.
             JobHistory history =
-                    jobs.history(JobHistoryQuery.last(Duration.ofHours(1)).withName("mail"));
+                    operations.history(JobHistoryQuery.last(Duration.ofHours(1)).withName("mail"));
             assertThat(history.points().stream()
                             .mapToLong(JobHistory.Point::completed)
                             .sum())
                     .isOne();
-            assertThat(jobs.summaries(Duration.ofHours(1))).hasSize(1);
+            assertThat(operations.summaries(Duration.ofHours(1))).hasSize(1);
         });
         assertThat(jdbc.sql("SELECT sum(completed) FROM forge_job_history WHERE name = ''")
                         .query(Long.class)

@@ -76,7 +76,7 @@ class AuditAutoConfigurationTests {
     }
 
     private static List<AuditEntry> entries(AuditTrail trail) {
-        return trail.list(AuditFilter.all(), 10, null);
+        return trail.list(AuditFilter.all(), 10).items();
     }
 
     private static void login(Authentication authentication) {

@@ -314,7 +314,7 @@ class CronDiscoveryTests {
             context.getBean(Diary.class).blocked.countDown();
             await().until(() ->
                     context.getBean(Jobs.class).find(job).orElseThrow().status().isFinal());
-            assertThat(crons.runs("waits", 10))
+            assertThat(crons.runs("waits", 10).items())
                     .extracting(CronRun::outcome)
                     .containsExactly(CronRun.Outcome.SKIPPED, CronRun.Outcome.RAN);
             assertThatExceptionOfType(CronRejectedException.class)
@@ -346,7 +346,7 @@ class CronDiscoveryTests {
             assertThat(crons.find("tick").orElseThrow().paused()).isTrue();
             // A slow run also causes skipped slots, with another reason.
             await().untilAsserted(() -> {
-                CronRun last = crons.runs("tick", 1).get(0);
+                CronRun last = crons.runs("tick", 1).items().get(0);
                 assertThat(last.outcome()).isEqualTo(CronRun.Outcome.SKIPPED);
                 assertThat(last.reason()).isEqualTo("paused");
             });

@@ -9,6 +9,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobLimits;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.ratelimit.RateLimit;
@@ -60,9 +61,10 @@ class GroupHandlerTests extends AbstractHandlerTests {
     void group_and_limits_are_those_of_the_annotation() {
         runner().withBean(Work.class).withPropertyValues("most=2").run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
-            assertThat(jobs.limits("sync"))
+            JobOperations operations = context.getBean(JobOperations.class);
+            assertThat(operations.limits("sync"))
                     .isEqualTo(new JobLimits(20, 2, new RateLimit(10, Duration.ofMinutes(15), 3)));
-            assertThat(jobs.limits("by-prefix")).isEqualTo(JobLimits.none());
+            assertThat(operations.limits("by-prefix")).isEqualTo(JobLimits.none());
 
             assertThat(ended(context, jobs.enqueue(new Sync("acme", 1)).id()).result())
                     .isEqualTo("\"acme\"");

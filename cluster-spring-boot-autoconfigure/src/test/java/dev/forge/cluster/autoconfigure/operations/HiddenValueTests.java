@@ -14,6 +14,7 @@ import dev.forge.cluster.autoconfigure.ratelimit.RateLimitAutoConfiguration;
 import dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobBatchOptions;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -126,13 +127,14 @@ class HiddenValueTests {
     void copy_of_a_job_that_was_submitted_by_http_has_no_key() {
         run(context -> {
             Jobs jobs = context.getBean(Jobs.class);
+            JobOperations operations = context.getBean(JobOperations.class);
             jobs.pause("total");
             UUID job = jobs.enqueueNamed("total", null, JobOptions.defaults().withUniqueKey("x"))
                     .id();
             jdbc.sql("UPDATE forge_jobs SET unique_key = '@http/abc/key' WHERE id = ?")
                     .param(job)
                     .update();
-            UUID copy = jobs.enqueueCopy(job, null).orElseThrow().id();
+            UUID copy = operations.enqueueCopy(job, null).orElseThrow().id();
             assertThat(copy).isNotEqualTo(job);
             assertThat(jobs.find(copy).orElseThrow().uniqueKey()).isNull();
         });

@@ -269,7 +269,7 @@ class WebSubmissionTests {
         assertThat(cancelled.at("status")).isEqualTo("cancelled");
         assertThat(jobs.find(id).orElseThrow().status()).isEqualTo(JobStatus.CANCELLED);
         assertThat(http.delete("/forge/jobs/" + id).problem(409)).contains("cancelled");
-        assertThat(trail.list(AuditFilter.all().withTarget(id.toString()), 10, null))
+        assertThat(trail.list(AuditFilter.all().withTarget(id.toString()), 10).items())
                 .extracting(
                         entry -> "%s %s %s %s".formatted(entry.who(), entry.address(), entry.source(), entry.action()))
                 .containsExactly("anonymous 127.0.0.1 HTTP job.cancel");

@@ -9,6 +9,7 @@ import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.operate.InspectableJobs;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.test.ClusterTestLifecycle;
 import dev.forge.cluster.test.RecordedJobs;
 import dev.forge.cluster.test.TestedNode;
@@ -85,6 +86,7 @@ final class ClusterTestExecutionListener extends AbstractTestExecutionListener {
                     context.getBean(NodeRuntime.class).node(),
                     context.getBean(JobEngine.class),
                     context.getBean(InspectableJobs.class),
+                    context.getBean(JobOperations.class),
                     context.getBean(WorkflowEngine.class),
                     context.getBean(Workflows.class),
                     context.getBean(Crons.class),

@@ -10,6 +10,7 @@ import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.PayloadCodecConfiguration;
 import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.daemon.Daemons;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.lock.ClusterLocks;
@@ -19,6 +20,7 @@ import dev.forge.cluster.ratelimit.RateLimiter;
 import dev.forge.cluster.startup.StartupCoordinator;
 import dev.forge.cluster.state.ClusterStateStore;
 import dev.forge.cluster.test.RecordedJobs;
+import dev.forge.cluster.workflow.WorkflowOperations;
 import dev.forge.cluster.workflow.Workflows;
 import java.time.Clock;
 import org.springframework.beans.factory.ObjectProvider;
@@ -28,7 +30,7 @@ import org.springframework.context.annotation.Import;
 
 /**
  * Provides the beans of the API in slices that have no cluster, such as {@code @WebMvcTest} and {@code @DataJpaTest}: {@link Jobs}
- * records what is enqueued, and the others reject calls.
+ * records what is enqueued, {@link JobOperations} searches it, and the others reject calls.
  *
  * <p>Without an annotation that component scans look for: an application that scans this package must not get a recorder.
  */
@@ -51,6 +53,12 @@ public final class RecordedClusterAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
+    JobOperations clusterJobOperations(RecordedJobs recorded) {
+        return recorded.operations();
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
     Crons clusterCrons() {
         return rejecting(Crons.class);
     }
@@ -65,6 +73,12 @@ public final class RecordedClusterAutoConfiguration {
     @ConditionalOnMissingBean
     Workflows clusterWorkflows() {
         return rejecting(Workflows.class);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    WorkflowOperations clusterWorkflowOperations() {
+        return rejecting(WorkflowOperations.class);
     }
 
     @Bean

@@ -287,7 +287,7 @@ class JobHistoryTests {
         jdbc.sql("DELETE FROM forge_job_history").update();
         await().untilAsserted(() -> {
             history(member).aggregate();
-            JobHistory all = member.jobs().history(JobHistoryQuery.last(Duration.ofMinutes(5)));
+            JobHistory all = member.operations().history(JobHistoryQuery.last(Duration.ofMinutes(5)));
             assertThat(all.points())
                     .filteredOn(point -> point.backlog() != null)
                     .anySatisfy(point -> {
@@ -296,11 +296,11 @@ class JobHistoryTests {
                         assertThat(point.backlog().running()).isZero();
                     });
         });
-        JobHistory one = member.jobs()
+        JobHistory one = member.operations()
                 .history(JobHistoryQuery.last(Duration.ofMinutes(5)).withName("mail"));
         assertThat(one.points())
                 .anyMatch(point -> point.backlog() != null && point.backlog().due() == 3);
-        JobHistory unknown = member.jobs()
+        JobHistory unknown = member.operations()
                 .history(JobHistoryQuery.last(Duration.ofMinutes(5)).withName("none"));
         assertThat(unknown.points())
                 .anyMatch(point -> point.backlog() != null && point.backlog().due() == 0);

@@ -7,13 +7,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.forge.cluster.internal.job.operate.JobReports.Count;
 import dev.forge.cluster.internal.job.row.JobStoreFixture;
 import dev.forge.cluster.job.JobFilter;
-import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -35,71 +33,13 @@ class JobReportsTests extends JobStoreFixture {
                         .query(Integer.class)
                         .single())
                 .isLessThan(2_000);
-        assertThat(lists.list(JobFilter.all(), 10)).hasSize(2).allSatisfy(job -> {
-            boolean small = job.name().equals("small");
-            assertThat(job.progress()).isEqualTo(small ? "{\"percent\": 1}" : null);
-            assertThat(job.metadata()).isEqualTo(small ? Map.of("tenant", "a") : Map.of());
-        });
-    }
-
-    @Test
-    void list_shows_the_newest_jobs_and_reads_a_bounded_number() {
-        rows(3, "name, status, finished_at", "'rare', 'failed', now() - interval '3 days'");
-        rows(2, "name", "'rare'");
-        rows(1, "name, unique_key, waits_for", "'rare', 'k', gen_random_uuid()");
-        rows(1, "name, status", "'rare', 'running'");
-        rows(
-                1,
-                "name, status, finished_at, retention",
-                "'rare', 'cancelled', now() - interval '3 days', interval '9 days'");
-        rows(40_000, "name, status, finished_at", "'common', 'completed', now() + n * interval '1 ms'");
-        rows(20_000, "name", "'common'");
-        jdbc.sql("VACUUM ANALYZE forge_jobs").update();
-
-        assertThat(lists.list(JobFilter.all().withName("rare"), 50))
-                .as("old jobs of a name, newest first")
-                .extracting(JobInfo::status)
-                .containsExactly(
-                        JobStatus.CANCELLED,
-                        JobStatus.RUNNING,
-                        JobStatus.PENDING,
-                        JobStatus.PENDING,
-                        JobStatus.PENDING,
-                        JobStatus.FAILED,
-                        JobStatus.FAILED,
-                        JobStatus.FAILED);
-        assertThat(lists.list(JobFilter.all().withName("rare"), 2))
-                .extracting(JobInfo::status)
-                .containsExactly(JobStatus.CANCELLED, JobStatus.RUNNING);
-        assertThat(lists.list(JobFilter.all().withStatuses(JobStatus.FAILED), 50))
-                .hasSize(3);
-        assertThat(lists.list(JobFilter.all().withStatuses(JobStatus.RUNNING), 50))
-                .hasSize(1);
-        assertThat(lists.list(JobFilter.all().withName("rare").withStatuses(JobStatus.PENDING), 50))
-                .hasSize(3);
-        assertThat(lists.list(JobFilter.all().withName("rare").withStatuses(JobStatus.COMPLETED), 50))
-                .isEmpty();
-        assertThat(lists.list(JobFilter.all().withName("common").withStatuses(JobStatus.COMPLETED), 50))
-                .hasSize(50);
-        List<JobInfo> newest = lists.list(JobFilter.all(), 50);
-        assertThat(newest)
-                .hasSize(50)
-                .isSortedAccordingTo(
-                        Comparator.comparing((JobInfo job) -> job.id().toString())
-                                .reversed());
-        assertThat(lists.list(JobFilter.all().withName("common").withStatuses(JobStatus.PENDING), 50))
-                .isEqualTo(newest);
-        assertThat(lists.list(JobFilter.all().withStatuses(JobStatus.PENDING), 50))
-                .isEqualTo(newest);
-
-        assertThat(reads(() -> lists.list(JobFilter.all(), 50))).isLessThan(200);
-        assertThat(reads(() -> lists.list(JobFilter.all().withName("rare"), 50)))
-                .isLessThan(25_000);
-        for (JobStatus status : JobStatus.values()) {
-            assertThat(reads(() -> lists.list(JobFilter.all().withStatuses(status), 50)))
-                    .as("%s", status)
-                    .isLessThan(21_000);
-        }
+        assertThat(search.page("test", JobFilter.all(), 10, null).items())
+                .hasSize(2)
+                .allSatisfy(job -> {
+                    boolean small = job.name().equals("small");
+                    assertThat(job.progress()).isEqualTo(small ? "{\"percent\": 1}" : null);
+                    assertThat(job.metadata()).isEqualTo(small ? Map.of("tenant", "a") : Map.of());
+                });
     }
 
     @Test

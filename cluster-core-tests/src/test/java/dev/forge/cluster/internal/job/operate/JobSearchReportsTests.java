@@ -55,7 +55,7 @@ class JobSearchReportsTests extends JobStoreFixture {
         var ids = new ArrayList<UUID>();
         String cursor = null;
         do {
-            Found found = search.find(filter, limit, cursor);
+            Found found = search.find("test", filter, limit, cursor);
             assertThat(found.hits()).hasSizeLessThanOrEqualTo(limit);
             ids.addAll(found.ids());
             cursor = found.next();
@@ -167,7 +167,9 @@ class JobSearchReportsTests extends JobStoreFixture {
                     .query(UUID.class)
                     .list();
             assertThat(pages(filter, 7)).as(filter.toString()).containsExactlyInAnyOrderElementsOf(expected);
-            assertThat(search.count(filter)).as(filter.toString()).isEqualTo(new JobCount(expected.size(), true));
+            assertThat(search.count("test", filter))
+                    .as(filter.toString())
+                    .isEqualTo(new JobCount(expected.size(), true));
         });
     }
 
@@ -177,14 +179,14 @@ class JobSearchReportsTests extends JobStoreFixture {
         UUID rare = jdbc.sql("SELECT id FROM forge_jobs").query(UUID.class).single();
         rows(MANY - 1, "name, status, finished_at", "'job', 'completed', now()");
         JobFilter filter = all().withMetadata("tenant", "rare");
-        Found first = search.find(filter, 10, null);
+        Found first = search.find("test", filter, 10, null);
         assertThat(first.hits()).isEmpty();
         assertThat(first.examined()).isEqualTo(JobSearchReports.MOST_EXAMINED);
         assertThat(first.next()).isNotNull();
-        assertThat(search.count(filter)).isEqualTo(new JobCount(0, false));
-        Found second = search.find(filter, 10, first.next());
+        assertThat(search.count("test", filter)).isEqualTo(new JobCount(0, false));
+        Found second = search.find("test", filter, 10, first.next());
         assertThat(second.hits()).isEmpty();
-        Found third = search.find(filter, 10, second.next());
+        Found third = search.find("test", filter, 10, second.next());
         assertThat(third.hits()).extracting(Hit::id).containsExactly(rare);
         assertThat(pages(filter, 10)).containsExactly(rare);
     }
@@ -202,10 +204,10 @@ class JobSearchReportsTests extends JobStoreFixture {
                 .query(UUID.class)
                 .list();
         JobSearchReports timeless = searchWith(() -> 0);
-        Found first = timeless.find(all().withBatch(opened), 4, null);
+        Found first = timeless.find("test", all().withBatch(opened), 4, null);
         assertThat(first.ids()).isEqualTo(expected.subList(0, 4));
         assertThat(first.examined()).isEqualTo(4);
-        Found second = timeless.find(all().withBatch(opened), 4, first.next());
+        Found second = timeless.find("test", all().withBatch(opened), 4, first.next());
         assertThat(second.ids()).isEqualTo(expected.subList(4, 6));
         assertThat(second.examined()).isEqualTo(JobSearchReports.MOST_EXAMINED);
         assertThat(pages(all().withBatch(opened), 4)).isEqualTo(expected);
@@ -227,7 +229,7 @@ class JobSearchReportsTests extends JobStoreFixture {
         long[] time = {0};
         // Each look at the clock takes a second.
         JobSearchReports slow = searchWith(() -> time[0] += 1_000_000_000L);
-        Found found = slow.find(all().withName("other"), 10, null);
+        Found found = slow.find("test", all().withName("other"), 10, null);
         assertThat(found.examined()).isBetween(1L, 2_000L);
         assertThat(found.next()).isNotNull();
     }
@@ -264,32 +266,34 @@ class JobSearchReportsTests extends JobStoreFixture {
         filters.forEach((name, filter) -> {
             String[] cursor = {null};
             costs.put(
-                    name, reads(() -> cursor[0] = search.find(filter, 100, null).next()));
+                    name,
+                    reads(() ->
+                            cursor[0] = search.find("test", filter, 100, null).next()));
             if (cursor[0] != null) {
-                costs.put(name + ", next page", reads(() -> search.find(filter, 100, cursor[0])));
+                costs.put(name + ", next page", reads(() -> search.find("test", filter, 100, cursor[0])));
             }
         });
         // A chunk has a thousand rows, each branch of a statement reads no more.
         assertThat(costs).allSatisfy((name, read) -> assertThat(read).as(name).isLessThan(8_000));
         // A hundred thousand rows without an index are read up to the bound.
-        assertThat(reads(() -> search.find(all().withMetadata("a", "b"), 10, null)))
+        assertThat(reads(() -> search.find("test", all().withMetadata("a", "b"), 10, null)))
                 .isLessThan(2L * JobSearchReports.MOST_EXAMINED);
-        assertThat(reads(() -> search.find(all().withBatch(new UUID(1, 2)), 10, null)))
+        assertThat(reads(() -> search.find("test", all().withBatch(new UUID(1, 2)), 10, null)))
                 .isLessThan(2L * JobSearchReports.MOST_EXAMINED);
     }
 
     @Test
     void cursor_of_another_filter_is_rejected() {
         rows(10, "name", "'job'");
-        String cursor = search.find(all(), 3, null).next();
+        String cursor = search.find("test", all(), 3, null).next();
         assertThat(cursor).isNotNull();
         for (String wrong : List.of("", "x", "!", cursor.substring(4), cursor + "AAAA")) {
             assertThatIllegalArgumentException()
                     .as(wrong)
-                    .isThrownBy(() -> search.find(all(), 3, wrong))
-                    .withMessageContaining("cursor");
+                    .isThrownBy(() -> search.find("test", all(), 3, wrong))
+                    .withMessageContaining("test: cursor '%s'", wrong);
         }
-        assertThatIllegalArgumentException().isThrownBy(() -> search.find(all().withName("job"), 3, cursor));
+        assertThatIllegalArgumentException().isThrownBy(() -> search.find("test", all().withName("job"), 3, cursor));
     }
 
     // Tags --------------------------------------------------------------------------------------------------
@@ -309,7 +313,7 @@ class JobSearchReportsTests extends JobStoreFixture {
         NewJob single = tagged("a", "b");
         jobs.insert(single);
         assertThat(reports.find(single.id()).orElseThrow().tags()).containsExactly("a", "b");
-        assertThat(search.find(all().withTags("b"), 10, null).ids()).containsExactly(single.id());
+        assertThat(search.find("test", all().withTags("b"), 10, null).ids()).containsExactly(single.id());
         jobs.insertAll(List.of(tagged("c"), tagged("c")));
         assertThat(tags()).containsExactly("a", "b", "c", "c");
         jdbc.sql("UPDATE forge_jobs SET tags = '{b,d}' WHERE id = ?")

@@ -4,9 +4,10 @@ package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.operate.JobCountReports;
 import dev.forge.cluster.internal.job.operate.JobDemandReports;
-import dev.forge.cluster.internal.job.operate.JobListReports;
 import dev.forge.cluster.internal.job.operate.JobReports;
+import dev.forge.cluster.internal.job.operate.JobSearchReports;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
@@ -51,7 +52,8 @@ public abstract class JobStoreFixture {
     protected final HandlerTransactionStore transactional;
     protected final JobRecoveryStore recoveries;
     protected final JobReports reports;
-    protected final JobListReports lists;
+    protected final JobCountReports counts;
+    protected final JobSearchReports search;
     protected final JobDemandReports demand;
     protected final JobKeeping keeping;
     protected final JobNameStore names;
@@ -71,7 +73,8 @@ public abstract class JobStoreFixture {
         this.transactional = new HandlerTransactionStore(schema, database.dataSource());
         this.recoveries = new JobRecoveryStore(schema, database.dataSource());
         this.reports = new JobReports(schema, database.dataSource());
-        this.lists = new JobListReports(schema, database.dataSource());
+        this.counts = new JobCountReports(schema, database.dataSource());
+        this.search = new JobSearchReports(schema, database.dataSource(), System::nanoTime);
         this.demand = new JobDemandReports(schema, database.dataSource());
         this.keeping = new JobKeeping(schema, database.dataSource());
         this.names = new JobNameStore(schema, database.dataSource());

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.fail;
 import static org.assertj.core.api.Assertions.tuple;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.TableReads;
 import dev.forge.cluster.internal.database.DatabaseFailure;
@@ -23,8 +24,8 @@ import dev.forge.cluster.internal.workflow.store.WorkflowSignalStore.NewSignal;
 import dev.forge.cluster.internal.workflow.store.WorkflowSignalStore.SendResult;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.workflow.WorkflowFilter;
 import dev.forge.cluster.workflow.WorkflowInfo;
-import dev.forge.cluster.workflow.WorkflowPage;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Connection;
@@ -641,17 +642,17 @@ class WorkflowStoreTests {
     void run_in_flight_is_found_by_its_status_however_many_runs_are_newer(String newer) {
         UUID blocked = blockedBehind(11_000, newer);
         var reports = new WorkflowReports(schema, database.dataSource());
-        for (String workflow : new String[] {null, "flow"}) {
-            for (String version : new String[] {null, "1"}) {
-                WorkflowPage page =
-                        reports.search(workflow, version, WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH, null, 50);
-                assertThat(page.runs()).extracting(WorkflowInfo::id).containsExactly(blocked);
-                assertThat(page.cutOff()).isFalse();
-                assertThat(page.next()).isNull();
-            }
+        WorkflowFilter mismatch = WorkflowFilter.all().withStatus(WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH);
+        for (WorkflowFilter filter : List.of(
+                mismatch,
+                mismatch.withName("flow"),
+                mismatch.withVersion("1"),
+                mismatch.withName("flow").withVersion("1"))) {
+            Page<WorkflowInfo> page = reports.search("test", filter, 50, null);
+            assertThat(page.items()).extracting(WorkflowInfo::id).containsExactly(blocked);
+            assertThat(page.next()).isNull();
         }
-        assertThat(reports.search(null, "2", WorkflowStatus.BLOCKED_SIGNATURE_MISMATCH, null, 50)
-                        .runs())
+        assertThat(reports.search("test", mismatch.withVersion("2"), 50, null).items())
                 .isEmpty();
     }
 
@@ -659,13 +660,12 @@ class WorkflowStoreTests {
     void search_of_runs_ends_at_its_bound_and_continues_there() {
         UUID oldest = blockedBehind(11_000, "completed");
         var reports = new WorkflowReports(schema, database.dataSource());
-        WorkflowPage first = reports.search(null, "1", null, null, 50);
-        assertThat(first.runs()).isEmpty();
-        assertThat(first.examined()).isEqualTo(10_000);
-        assertThat(first.cutOff()).isTrue();
-        WorkflowPage second = reports.search(null, "1", null, first.next(), 50);
-        assertThat(second.runs()).extracting(WorkflowInfo::id).containsExactly(oldest);
-        assertThat(second.cutOff()).isFalse();
+        WorkflowFilter filter = WorkflowFilter.all().withVersion("1");
+        Page<WorkflowInfo> first = reports.search("test", filter, 50, null);
+        assertThat(first.items()).isEmpty();
+        assertThat(first.next()).isNotNull();
+        Page<WorkflowInfo> second = reports.search("test", filter, 50, first.next());
+        assertThat(second.items()).extracting(WorkflowInfo::id).containsExactly(oldest);
         assertThat(second.next()).isNull();
     }
 
@@ -678,10 +678,11 @@ class WorkflowStoreTests {
                 """).update();
         var reports = new WorkflowReports(schema, database.dataSource());
         var seen = new ArrayList<UUID>();
-        UUID after = null;
+        WorkflowFilter filter = WorkflowFilter.all().withName("flow").withStatus(WorkflowStatus.RUNNING);
+        String after = null;
         do {
-            WorkflowPage page = reports.search("flow", null, WorkflowStatus.RUNNING, after, 4);
-            page.runs().forEach(run -> seen.add(run.id()));
+            Page<WorkflowInfo> page = reports.search("test", filter, 4, after);
+            page.items().forEach(run -> seen.add(run.id()));
             after = page.next();
         } while (after != null);
         assertThat(seen)

@@ -6,6 +6,7 @@ import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Names;
+import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobName;
 import dev.forge.cluster.job.JobRejectedException;
 import java.lang.reflect.Type;
@@ -22,6 +23,7 @@ import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.BooleanSupplier;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -146,6 +148,23 @@ public final class JobHandlers {
     /** Returns all reservations. */
     public List<OwnedJobs> owned() {
         return owned;
+    }
+
+    /** Returns the prefixes of the names of all {@link #owned} jobs. */
+    public List<String> ownedPrefixes() {
+        return owned.stream().map(OwnedJobs::prefix).toList();
+    }
+
+    /**
+     * Rejects a call for a job that another capability has enqueued for itself: that capability controls its end and restart.
+     *
+     * @param advice returns what to call instead
+     */
+    public void rejectOwned(JobInfo job, Function<OwnedJobs, String> advice) {
+        ownerOf(job.name()).ifPresent(found -> {
+            throw new JobRejectedException("job %s ('%s') is one of the %s; %s"
+                    .formatted(job.id(), job.name(), found.description(), advice.apply(found)));
+        });
     }
 
     /** Returns the reservation that a name belongs to, if there is one. */

@@ -8,7 +8,6 @@ import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.job.enqueue.JobNews;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
-import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.operate.JobSearchReports.Found;
 import dev.forge.cluster.internal.job.row.JobBulkStore;
 import dev.forge.cluster.internal.job.row.JobBulkStore.Batch;
@@ -73,28 +72,40 @@ public final class BulkJobs {
     }
 
     public BulkResult cancel(JobFilter filter, BulkOptions options) {
-        return run(new Command("Jobs.cancelAll", "jobs.cancel-all", null, ACTIVE, false), filter, options, batch -> {
-            List<CancelledJob> cancelled = store.cancel(batch);
-            cancelled.forEach(job -> news.cancelled(job.id(), job.batch(), job.held()));
-            if (cancelled.stream().anyMatch(CancelledJob::hasKey)) {
-                // Their successors may run.
-                news.pending();
-            }
-            return 0;
-        });
+        return run(
+                new Command("JobOperations.cancelAll", "jobs.cancel-all", null, ACTIVE, false),
+                filter,
+                options,
+                batch -> {
+                    List<CancelledJob> cancelled = store.cancel(batch);
+                    cancelled.forEach(job -> news.cancelled(job.id(), job.batch(), job.held()));
+                    if (cancelled.stream().anyMatch(CancelledJob::hasKey)) {
+                        // Their successors may run.
+                        news.pending();
+                    }
+                    return 0;
+                });
     }
 
     public BulkResult retry(JobFilter filter, BulkOptions options) {
-        return run(new Command("Jobs.retryAll", "jobs.retry-all", null, RETRYABLE, true), filter, options, batch -> {
-            store.retry(batch);
-            return 0;
-        });
+        return run(
+                new Command("JobOperations.retryAll", "jobs.retry-all", null, RETRYABLE, true),
+                filter,
+                options,
+                batch -> {
+                    store.retry(batch);
+                    return 0;
+                });
     }
 
     public BulkResult reschedule(JobFilter filter, Instant at, BulkOptions options) {
         return run(
                 new Command(
-                        "Jobs.rescheduleAll", "jobs.reschedule-all", "to " + at, EnumSet.of(JobStatus.PENDING), true),
+                        "JobOperations.rescheduleAll",
+                        "jobs.reschedule-all",
+                        "to " + at,
+                        EnumSet.of(JobStatus.PENDING),
+                        true),
                 filter,
                 options,
                 batch -> store.reschedule(batch, at).unaffected());
@@ -104,10 +115,14 @@ public final class BulkJobs {
         String awaited = handlers.owned().stream()
                 .map(owned -> "(" + owned.awaitedCondition() + ")")
                 .collect(Collectors.joining(" OR "));
-        return run(new Command("Jobs.deleteAll", "jobs.delete-all", null, ENDED, false), filter, options, batch -> {
-            store.delete(batch, awaited);
-            return 0;
-        });
+        return run(
+                new Command("JobOperations.deleteAll", "jobs.delete-all", null, ENDED, false),
+                filter,
+                options,
+                batch -> {
+                    store.delete(batch, awaited);
+                    return 0;
+                });
     }
 
     /**
@@ -146,7 +161,7 @@ public final class BulkJobs {
     }
 
     private BulkResult run(Command command, JobFilter filter, BulkOptions options, Change change) {
-        requireDeliberate(command.call, filter);
+        requireDeliberate(command.call, filter, options);
         Set<JobStatus> statuses = EnumSet.copyOf(command.possible);
         if (!filter.statuses().isEmpty()) {
             statuses.retainAll(filter.statuses());
@@ -158,7 +173,7 @@ public final class BulkJobs {
         AuditedChanges.BulkCall recorded = audit.begin(new Operation(command.action, target(filter), command.detail));
         var committed = new Committed(command.announced);
         try {
-            return run(narrowed, options, change, recorded, committed);
+            return run(command.call, narrowed, options, change, recorded, committed);
         } catch (NotRecorded e) {
             throw e.failure;
         } finally {
@@ -176,17 +191,18 @@ public final class BulkJobs {
     }
 
     private BulkResult run(
+            String call,
             JobFilter narrowed,
             BulkOptions options,
             Change change,
             AuditedChanges.BulkCall recorded,
             Committed committed) {
-        List<String> reserved = handlers.owned().stream().map(OwnedJobs::prefix).toList();
+        List<String> reserved = handlers.ownedPrefixes();
         long began = nanos.getAsLong();
         var result = new BulkResult(0, 0, 0, 0, options.cursor());
         do {
             int most = (int) Math.min(BATCH, options.maximum() - result.matched());
-            Found found = search.find(narrowed, most, result.next());
+            Found found = search.find(call, narrowed, most, result.next());
             Done done = options.preview() || found.hits().isEmpty()
                     ? Done.NOTHING
                     : isolating(
@@ -266,20 +282,15 @@ public final class BulkJobs {
         }
     }
 
-    private void requireDeliberate(String call, JobFilter filter) {
+    private void requireDeliberate(String call, JobFilter filter, BulkOptions options) {
         if (caller.isOpen()) {
             throw new JobRejectedException(
                     "%s does not join a transaction: each of its batches is one. Call it outside of a transaction."
                             .formatted(call));
         }
-        boolean empty = FilterChecks.isSimple(filter)
-                && filter.name() == null
-                && filter.statuses().isEmpty()
-                && filter.createdFrom() == null
-                && filter.createdBefore() == null;
-        if (empty && !filter.selectsEveryJob()) {
+        if (FilterChecks.selectsAll(filter) && !options.everything()) {
             throw new JobRejectedException(
-                    "%s: the filter has no condition. Add one, or use JobFilter.everyJob() if you mean every job."
+                    "%s: the filter has no condition. Add one, or pass BulkOptions.withEverything() to change every job."
                             .formatted(call));
         }
     }

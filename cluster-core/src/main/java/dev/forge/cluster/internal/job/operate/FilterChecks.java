@@ -31,6 +31,15 @@ public final class FilterChecks {
                 && filter.finishedBefore() == null;
     }
 
+    /** Returns whether a filter has no condition at all. */
+    static boolean selectsAll(JobFilter filter) {
+        return isSimple(filter)
+                && filter.name() == null
+                && filter.statuses().isEmpty()
+                && filter.createdFrom() == null
+                && filter.createdBefore() == null;
+    }
+
     /**
      * Rejects texts that no job can have, and that PostgreSQL would reject.
      *

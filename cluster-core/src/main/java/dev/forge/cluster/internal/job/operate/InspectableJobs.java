@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.operate;
 
+import dev.forge.cluster.Page;
+import dev.forge.cluster.job.JobFilter;
+import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.Jobs;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
@@ -18,6 +21,9 @@ public interface InspectableJobs extends Jobs {
      * @throws dev.forge.cluster.job.JobRejectedException no handler and no job has that name, or no job may have it
      */
     void requireKnown(String name);
+
+    /** Returns a page of jobs, as {@link dev.forge.cluster.job.JobOperations#search} does. */
+    Page<JobInfo> search(JobFilter filter, int limit, @Nullable String cursor);
 
     /** Reads the JSON of a payload. */
     <T> T read(String json, Class<T> type);

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.operate;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.internal.job.enqueue.ReservedNames;
 import dev.forge.cluster.internal.job.enqueue.SubmitterKeys;
 import dev.forge.cluster.internal.job.operate.JobSearchReports.Found;
 import dev.forge.cluster.internal.job.row.JobBulkStore;
 import dev.forge.cluster.internal.job.row.JobBulkStore.Exported;
 import dev.forge.cluster.internal.job.row.JobStore;
-import dev.forge.cluster.job.JobExport;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
@@ -36,19 +36,19 @@ public final class JobExports {
         this.maxBytes = maxBytes;
     }
 
-    public JobExport export(JobFilter filter, int limit, @Nullable String cursor) {
+    public Page<String> export(JobFilter filter, int limit, @Nullable String cursor) {
         JobFilter selected =
                 filter.statuses().isEmpty() ? filter.withStatuses(JobStatus.FAILED, JobStatus.ABANDONED) : filter;
-        Found found = search.find(selected, limit, cursor);
+        Found found = search.find("JobOperations.export", selected, limit, cursor);
         if (found.hits().isEmpty()) {
-            return new JobExport(List.of(), found.next());
+            return new Page<>(List.of(), found.next());
         }
         List<@Nullable String> lines = store.export(found.ids());
         // The page may have had no room for all of them.
         String next = lines.size() < found.hits().size()
                 ? found.hits().get(lines.size() - 1).cursor()
                 : found.next();
-        return new JobExport(lines.stream().filter(Objects::nonNull).toList(), next);
+        return new Page<>(lines.stream().filter(Objects::nonNull).toList(), next);
     }
 
     /** A job to enqueue again. */
@@ -127,7 +127,7 @@ public final class JobExports {
     }
 
     private static JobRejectedException invalid(String reason, @Nullable Exception cause) {
-        String message = "Jobs.enqueueExported: the line is no exported job: " + reason;
+        String message = "JobOperations.enqueueExported: the line is no exported job: " + reason;
         return cause == null ? new JobRejectedException(message) : new JobRejectedException(message, cause);
     }
 }

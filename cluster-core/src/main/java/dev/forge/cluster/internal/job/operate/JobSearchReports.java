@@ -2,21 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.operate;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.row.JobConditions;
+import dev.forge.cluster.internal.runtime.Cursors;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.UUID;
 import java.util.function.LongSupplier;
+import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -32,7 +33,22 @@ public final class JobSearchReports {
 
     private static final int CHUNK = 1_000;
     private static final Duration PATIENCE = Duration.ofSeconds(2);
-    private static final String SEPARATOR = "\n";
+
+    // Without values that may be large.
+    private static final String SMALL_COLUMNS = JobReports.COLUMNS
+            .replace("payload::text", "'{}'")
+            .replace("result::text", "NULL::text")
+            .replace("last_error", "NULL::text")
+            .replace(JobReports.HISTORY, "NULL::text[]")
+            // A list may have a thousand rows, and a compressed value can have any size.
+            .replace(
+                    "progress::text",
+                    "CASE WHEN pg_column_size(progress) <= 2000 AND pg_column_compression(progress) IS NULL THEN progress::text END")
+            .replace(
+                    "CASE jsonb_typeof(metadata)",
+                    "CASE WHEN pg_column_size(metadata) > 2000 OR pg_column_compression(metadata) IS NOT NULL THEN '{}'"
+                            + " ELSE CASE jsonb_typeof(metadata)")
+            .replace("THEN metadata ELSE '{}' END", "THEN metadata ELSE '{}' END END");
 
     private final Schema schema;
     private final JdbcClient client;
@@ -67,20 +83,44 @@ public final class JobSearchReports {
     }
 
     /** Where a search continues: in which walk, and after which entry; no entry: at its beginning. */
-    private record Position(int walk, List<String> entry) {}
+    private record Position(int walk, List<String> entry) {
+
+        /** @throws RuntimeException if it is not a position of these walks */
+        static Position of(List<JobWalk> walks, List<String> parts) {
+            int walk = Integer.parseInt(parts.get(0));
+            List<String> entry = parts.subList(1, parts.size());
+            List<JobWalk.Column> order = walks.get(walk).order();
+            if (!entry.isEmpty() && entry.size() != order.size()) {
+                throw new IllegalArgumentException("an entry of another walk");
+            }
+            for (int i = 0; i < entry.size(); i++) {
+                order.get(i).type().requireStorable(entry.get(i));
+            }
+            return new Position(walk, entry);
+        }
+
+        List<String> parts() {
+            return Stream.concat(Stream.of(Integer.toString(walk)), entry.stream())
+                    .toList();
+        }
+    }
 
     private record Row(UUID id, boolean matches, List<String> entry) {}
 
     /**
      * Searches jobs.
      *
+     * @param call the method of the API, for messages
      * @param limit how many jobs are enough
      * @param cursor where to continue; null: begins
      * @throws IllegalArgumentException if the cursor is not one of this filter
      */
-    public Found find(JobFilter filter, int limit, @Nullable String cursor) {
+    public Found find(String call, JobFilter filter, int limit, @Nullable String cursor) {
+        var cursors = new Cursors(call, "jobs " + filter);
         List<JobWalk> walks = JobWalk.of(filter);
-        Position position = cursor == null ? new Position(0, List.of()) : parse(filter, walks, cursor);
+        Position position = cursor == null
+                ? new Position(0, List.of())
+                : cursors.decode(cursor, parts -> Position.of(walks, parts));
         Map<String, @Nullable Object> parameters = parameters(filter);
         long began = nanos.getAsLong();
         var hits = new ArrayList<Hit>();
@@ -94,7 +134,7 @@ public final class JobSearchReports {
                 examined++;
                 position = new Position(position.walk, row.entry);
                 if (row.matches) {
-                    String after = text(filter, position);
+                    String after = cursors.encode(position.parts());
                     hits.add(new Hit(row.id, after));
                     if (hits.size() == limit) {
                         return new Found(hits, examined, after);
@@ -105,12 +145,18 @@ public final class JobSearchReports {
                 position = new Position(position.walk + 1, List.of());
             }
         }
-        return new Found(hits, examined, position.walk == walks.size() ? null : text(filter, position));
+        return new Found(hits, examined, position.walk == walks.size() ? null : cursors.encode(position.parts()));
+    }
+
+    /** Returns a page of the jobs that {@link #find} finds, without values that may be large. */
+    public Page<JobInfo> page(String call, JobFilter filter, int limit, @Nullable String cursor) {
+        Found found = find(call, filter, limit, cursor);
+        return new Page<>(read(found.ids()), found.next);
     }
 
     /** Counts jobs as far as one search goes. */
-    public JobCount count(JobFilter filter) {
-        Found found = find(filter, Integer.MAX_VALUE, null);
+    public JobCount count(String call, JobFilter filter) {
+        Found found = find(call, filter, Integer.MAX_VALUE, null);
         return new JobCount(found.hits.size(), found.next == null);
     }
 
@@ -120,8 +166,7 @@ public final class JobSearchReports {
             return List.of();
         }
         var jobs = new HashMap<UUID, JobInfo>();
-        client.sql(schema.sql(
-                        "SELECT %s FROM ~.forge_jobs WHERE id = ANY (:ids)".formatted(JobListReports.SMALL_COLUMNS)))
+        client.sql(schema.sql("SELECT %s FROM ~.forge_jobs WHERE id = ANY (:ids)".formatted(SMALL_COLUMNS)))
                 .param("ids", ids.toArray(UUID[]::new))
                 .query((row, n) -> JobReports.info(row))
                 .list()
@@ -156,44 +201,5 @@ public final class JobSearchReports {
                     return new Row(row.getObject(2, UUID.class), row.getBoolean(3), entry);
                 })
                 .list();
-    }
-
-    // Cursors -----------------------------------------------------------------------------------------------
-
-    private static String text(JobFilter filter, Position position) {
-        var parts = new ArrayList<String>();
-        parts.add(fingerprint(filter));
-        parts.add(Integer.toString(position.walk));
-        parts.addAll(position.entry);
-        return Base64.getUrlEncoder()
-                .withoutPadding()
-                .encodeToString(String.join(SEPARATOR, parts).getBytes(StandardCharsets.UTF_8));
-    }
-
-    private static Position parse(JobFilter filter, List<JobWalk> walks, String cursor) {
-        try {
-            String text = new String(Base64.getUrlDecoder().decode(cursor), StandardCharsets.UTF_8);
-            List<String> parts = List.of(text.split(SEPARATOR, -1));
-            int walk = Integer.parseInt(parts.get(1));
-            List<String> entry = parts.subList(2, parts.size());
-            List<JobWalk.Column> order = walks.get(walk).order();
-            if (parts.get(0).equals(fingerprint(filter)) && (entry.isEmpty() || entry.size() == order.size())) {
-                for (int i = 0; i < entry.size(); i++) {
-                    order.get(i).type().requireStorable(entry.get(i));
-                }
-                return new Position(walk, entry);
-            }
-        } catch (RuntimeException e) {
-            throw new IllegalArgumentException(invalid(), e);
-        }
-        throw new IllegalArgumentException(invalid());
-    }
-
-    private static String invalid() {
-        return "The cursor does not belong to this filter: use the cursor of the previous page, with the same filter";
-    }
-
-    private static String fingerprint(JobFilter filter) {
-        return Integer.toHexString(filter.toString().hashCode());
     }
 }

@@ -2,16 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow.store;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.Timestamps;
+import dev.forge.cluster.internal.runtime.Cursors;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.workflow.store.WorkflowSearchReports.Found;
 import dev.forge.cluster.workflow.StepKind;
 import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowExport;
+import dev.forge.cluster.workflow.WorkflowFilter;
 import dev.forge.cluster.workflow.WorkflowInfo;
-import dev.forge.cluster.workflow.WorkflowPage;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Array;
@@ -243,16 +245,16 @@ public final class WorkflowReports {
                 .optional();
     }
 
-    /** See {@link dev.forge.cluster.workflow.Workflows#search}. */
-    public WorkflowPage search(
-            @Nullable String workflow,
-            @Nullable String version,
-            @Nullable WorkflowStatus status,
-            @Nullable UUID after,
-            int limit) {
-        Found found = searches.find(new WorkflowSearchReports.Filter(workflow, version, status), after, limit);
-        boolean cutOff = found.next() != null && found.ids().size() < limit;
-        return new WorkflowPage(read(found.ids()), found.examined(), cutOff, found.next());
+    /**
+     * Returns a page of runs, newest first; see {@link dev.forge.cluster.workflow.WorkflowOperations#search}.
+     *
+     * @param call the method of the API, for messages
+     */
+    public Page<WorkflowInfo> search(String call, WorkflowFilter filter, int limit, @Nullable String cursor) {
+        var cursors = new Cursors(call, "workflow runs " + filter);
+        Found found = searches.find(filter, cursors.decodeOne(cursor, UUID::fromString), limit);
+        UUID next = found.next();
+        return new Page<>(read(found.ids()), next == null ? null : cursors.encode(List.of(next.toString())));
     }
 
     /** Returns runs, newest first, without input, result, error, reason, progress and steps. */

@@ -4,6 +4,7 @@ package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.runtime.EnumText;
+import dev.forge.cluster.workflow.WorkflowFilter;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import java.sql.Types;
 import java.util.ArrayList;
@@ -46,31 +47,11 @@ final class WorkflowSearchReports {
     }
 
     /**
-     * Selects runs; null: any.
-     *
-     * @param workflow the name of the workflow
-     */
-    record Filter(
-            @Nullable String workflow,
-            @Nullable String version,
-            @Nullable WorkflowStatus status) {
-
-        private boolean isEmpty() {
-            return workflow == null && version == null && status == null;
-        }
-
-        private boolean isInFlight() {
-            return status != null && !status.isFinal();
-        }
-    }
-
-    /**
      * What a search has found.
      *
-     * @param examined how many runs it has read
      * @param next the run behind which the search continues; null: there are no further runs
      */
-    record Found(List<UUID> ids, long examined, @Nullable UUID next) {}
+    record Found(List<UUID> ids, @Nullable UUID next) {}
 
     /**
      * Searches runs.
@@ -78,9 +59,9 @@ final class WorkflowSearchReports {
      * @param after only runs before this one; null: all
      * @param limit how many runs are enough
      */
-    Found find(Filter filter, @Nullable UUID after, int limit) {
+    Found find(WorkflowFilter filter, @Nullable UUID after, int limit) {
         UUID before = after == null ? LAST : after;
-        if (!filter.isInFlight()) {
+        if (!isInFlight(filter)) {
             return walk(filter, before, limit, MOST_EXAMINED);
         }
         // Usually enough, and cheaper than to read all runs with the status.
@@ -92,8 +73,17 @@ final class WorkflowSearchReports {
         return all.size() <= MOST_EXAMINED ? page(all, before, limit) : walk(filter, before, limit, MOST_EXAMINED);
     }
 
+    private static boolean isEmpty(WorkflowFilter filter) {
+        return filter.name() == null && filter.version() == null && filter.status() == null;
+    }
+
+    private static boolean isInFlight(WorkflowFilter filter) {
+        WorkflowStatus status = filter.status();
+        return status != null && !status.isFinal();
+    }
+
     /** Returns one run more than are examined if there are more; in no order. */
-    private List<UUID> inFlight(Filter filter) {
+    private List<UUID> inFlight(WorkflowFilter filter) {
         return client.sql(schema.sql(WorkflowReports.KINDS_IN_FLIGHT
                         + """
                 SELECT run.id FROM kind k CROSS JOIN LATERAL (
@@ -109,11 +99,11 @@ final class WorkflowSearchReports {
                 .list();
     }
 
-    private static Map<String, Object> parameters(Filter filter) {
-        WorkflowStatus status = filter.status;
+    private static Map<String, Object> parameters(WorkflowFilter filter) {
+        WorkflowStatus status = filter.status();
         return Map.of(
-                "name", text(filter.workflow),
-                "version", text(filter.version),
+                "name", text(filter.name()),
+                "version", text(filter.version()),
                 "status", text(status == null ? null : EnumText.underscored(status)));
     }
 
@@ -128,17 +118,17 @@ final class WorkflowSearchReports {
                 .sorted(OLDEST_FIRST.reversed())
                 .toList();
         return older.size() <= limit
-                ? new Found(older, ids.size(), null)
-                : new Found(older.subList(0, limit), ids.size(), older.get(limit - 1));
+                ? new Found(older, null)
+                : new Found(older.subList(0, limit), older.get(limit - 1));
     }
 
     private record Row(UUID id, boolean matches) {}
 
-    private Found walk(Filter filter, UUID before, int limit, int most) {
+    private Found walk(WorkflowFilter filter, UUID before, int limit, int most) {
         var ids = new ArrayList<UUID>();
         UUID last = before;
         long examined = 0;
-        int chunk = filter.isEmpty() ? limit + 1 : CHUNK;
+        int chunk = isEmpty(filter) ? limit + 1 : CHUNK;
         while (examined < most) {
             List<Row> rows = next(filter, last, chunk);
             for (int i = 0; i < rows.size(); i++) {
@@ -149,23 +139,23 @@ final class WorkflowSearchReports {
                 }
                 if (ids.size() == limit) {
                     boolean ended = i == rows.size() - 1 && rows.size() < chunk;
-                    return new Found(ids, examined, ended ? null : last);
+                    return new Found(ids, ended ? null : last);
                 }
             }
             if (rows.size() < chunk) {
-                return new Found(ids, examined, null);
+                return new Found(ids, null);
             }
         }
-        return new Found(ids, examined, last);
+        return new Found(ids, last);
     }
 
     /** Returns the next runs, newest first; only those in flight if the filter selects such. */
-    private List<Row> next(Filter filter, UUID before, int chunk) {
+    private List<Row> next(WorkflowFilter filter, UUID before, int chunk) {
         return client.sql(schema.sql("""
                 SELECT r.id, %s FROM ~.forge_workflow_runs r WHERE r.id < :before %s ORDER BY r.id DESC LIMIT :chunk
                 """.formatted(
                                 MATCHES.formatted("r"),
-                                filter.isInFlight() ? "AND r.status NOT IN " + WorkflowRunStore.FINAL : "")))
+                                isInFlight(filter) ? "AND r.status NOT IN " + WorkflowRunStore.FINAL : "")))
                 .params(parameters(filter))
                 .param("before", before)
                 .param("chunk", chunk)

@@ -52,7 +52,7 @@ function List({ params }) {
       <div class="pager">
         <span class="muted">${number(data.batches.length)} shown, the newest first</span><span class="space"></span>
         ${params.after && html`<button type="button" onClick=${() => go('batches', { ...params, after: '' })}>First page</button>`}
-        ${data.batches.length === PAGE && html`<button type="button" id="next-page" onClick=${() => go('batches', { ...params, after: data.batches[PAGE - 1].id })}>Next page</button>`}
+        ${data.next && html`<button type="button" id="next-page" onClick=${() => go('batches', { ...params, after: data.next })}>Next page</button>`}
       </div>`}<//>`;
 }
 

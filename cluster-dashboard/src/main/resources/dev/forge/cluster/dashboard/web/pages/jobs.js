@@ -170,7 +170,7 @@ function List({ params, session }) {
             { title: 'Node', class: 'short', by: (job) => job.nodeName || job.node, cell: (job) => (job.nodeName ? html`<span title=${job.nodeName}>${job.nodeName}</span>` : html`<${Id} of=${job.node} />`) },
           ]} />
         <div class="pager">
-          <span class="muted">${number(ids.length)} shown, ${number(data.examined)} examined${data.cutOff ? '; the search ended at its bound' : ''}${params.sort ? '; sorted within this page' : ''}${live ? '' : '; updates are paused'}</span>
+          <span class="muted">${number(ids.length)} shown${data.cutOff ? '; the search ended at its bound' : ''}${params.sort ? '; sorted within this page' : ''}${live ? '' : '; updates are paused'}</span>
           <span class="space"></span>
           ${params.after && html`<button type="button" onClick=${() => go('jobs', { ...params, after: '' })}>First page</button>`}
           ${data.next && html`<button type="button" id="next-page" onClick=${() => go('jobs', { ...params, after: data.next })}>Next page</button>`}

@@ -47,7 +47,7 @@ function Runs({ params }) {
           { title: 'Parent', cell: (run) => html`<${IdLink} page="workflows" of=${run.parent} label="Run" />` },
         ]} />
       <div class="pager">
-        <span class="muted">${number(data.runs.length)} shown, the newest first${name || version || status ? `; ${number(data.examined)} examined` : ''}${data.cutOff ? '; the search ended at its bound' : ''}</span><span class="space"></span>
+        <span class="muted">${number(data.runs.length)} shown, the newest first${data.cutOff ? '; the search ended at its bound' : ''}</span><span class="space"></span>
         ${after && html`<button type="button" onClick=${() => go('workflows', { ...params, after: '' })}>First page</button>`}
         ${data.next && html`<button type="button" id="next-page" onClick=${() => go('workflows', { ...params, after: data.next })}>Next page</button>`}
       </div>`}<//>`;

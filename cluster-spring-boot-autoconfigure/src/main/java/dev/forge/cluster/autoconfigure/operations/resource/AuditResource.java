@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.operations.resource;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.audit.AuditEntry;
 import dev.forge.cluster.audit.AuditFilter;
 import dev.forge.cluster.audit.AuditSource;
 import dev.forge.cluster.audit.AuditTrail;
 import dev.forge.cluster.autoconfigure.operations.HiddenValuesException;
+import dev.forge.cluster.autoconfigure.operations.InvalidOperationException;
 import dev.forge.cluster.autoconfigure.operations.OperationRequest;
 import dev.forge.cluster.autoconfigure.operations.OperationResult;
 import dev.forge.cluster.autoconfigure.operations.Resource;
@@ -43,13 +45,18 @@ final class AuditResource extends Resource {
         if (!secured) {
             return new OperationResult.Denied("The audit trail names people: it is shown only with Spring Security");
         }
-        int limit = request.limit(DEFAULT_LIMIT);
-        List<AuditEntry> entries = trail.list(filter(request), limit, request.longInteger("before"));
+        Page<AuditEntry> page = page(request);
         return request.result(new JsonObject()
-                .with("entries", values.shownTo(request.caller()).objects(entries))
-                .with(
-                        "next",
-                        entries.size() < limit ? null : entries.get(limit - 1).id()));
+                .with("entries", values.shownTo(request.caller()).objects(page.items()))
+                .with("next", page.next()));
+    }
+
+    private Page<AuditEntry> page(OperationRequest request) {
+        try {
+            return trail.list(filter(request), request.limit(DEFAULT_LIMIT), request.text("before"));
+        } catch (IllegalArgumentException e) {
+            throw InvalidOperationException.because(e);
+        }
     }
 
     private static AuditFilter filter(OperationRequest request) {

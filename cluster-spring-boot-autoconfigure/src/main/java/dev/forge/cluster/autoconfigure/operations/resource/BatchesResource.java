@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.operations.resource;
 
 import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.Page;
 import dev.forge.cluster.autoconfigure.operations.Caller;
 import dev.forge.cluster.autoconfigure.operations.InvalidOperationException;
 import dev.forge.cluster.autoconfigure.operations.OperationRequest;
@@ -12,6 +13,8 @@ import dev.forge.cluster.autoconfigure.operations.ResourceParameters;
 import dev.forge.cluster.autoconfigure.operations.json.JsonObject;
 import dev.forge.cluster.autoconfigure.operations.json.ValueSanitizer;
 import dev.forge.cluster.job.JobBatch;
+import dev.forge.cluster.job.JobBatchInfo;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
@@ -24,11 +27,13 @@ final class BatchesResource extends Resource {
             ResourceParameters.ofList("after", "limit").withEntry().withChange();
 
     private final Jobs jobs;
+    private final JobOperations operations;
     private final ValueSanitizer values;
 
-    BatchesResource(Jobs jobs, ValueSanitizer values) {
+    BatchesResource(Jobs jobs, JobOperations operations, ValueSanitizer values) {
         super("batches", PARAMETERS);
         this.jobs = jobs;
+        this.operations = operations;
         this.values = values;
     }
 
@@ -40,16 +45,16 @@ final class BatchesResource extends Resource {
         return request.result(request.path().size() == 2 ? find(request.entry(), request.caller()) : null);
     }
 
-    /** The parameter {@code after} is the id of the batch after which the list begins: older ones follow. */
+    /** The parameter {@code after} is {@code next} of the page before. */
     private JsonObject list(OperationRequest request) {
-        String after = request.text("after");
-        return new JsonObject()
-                .with(
-                        "batches",
-                        values.shownTo(request.caller())
-                                .objects(jobs.batches(
-                                        request.limit(DEFAULT_LIMIT),
-                                        after == null ? null : OperationRequest.id("batch", after))));
+        try {
+            Page<JobBatchInfo> page = operations.batches(request.limit(DEFAULT_LIMIT), request.text("after"));
+            return new JsonObject()
+                    .with("batches", values.shownTo(request.caller()).objects(page.items()))
+                    .with("next", page.next());
+        } catch (IllegalArgumentException e) {
+            throw InvalidOperationException.because(e);
+        }
     }
 
     /** Returns one batch; null if there is no such batch. */

@@ -27,7 +27,9 @@ import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.internal.ratelimit.RateLimitReports;
 import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.workflow.WorkflowOperations;
 import dev.forge.cluster.workflow.Workflows;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -56,7 +58,7 @@ import org.springframework.util.ClassUtils;
             "dev.forge.cluster.autoconfigure.job.JobAutoConfiguration",
             "dev.forge.cluster.autoconfigure.workflow.WorkflowAutoConfiguration"
         })
-@ConditionalOnBean({ClusterLifecycle.class, Jobs.class, Crons.class, Daemons.class})
+@ConditionalOnBean({ClusterLifecycle.class, Jobs.class, JobOperations.class, Crons.class, Daemons.class})
 @ConditionalOnClass(Sanitizer.class)
 @ImportRuntimeHints(ValueSanitizer.Hints.class)
 public final class ClusterOperationsAutoConfiguration {
@@ -97,10 +99,12 @@ public final class ClusterOperationsAutoConfiguration {
     }
 
     @Bean
-    JobsResource clusterJobsResource(Jobs jobs, NodeRuntime runtime, Schema schema, ValueSanitizer values) {
+    JobsResource clusterJobsResource(
+            Jobs jobs, JobOperations operations, NodeRuntime runtime, Schema schema, ValueSanitizer values) {
         DataSource control = runtime.control().reports();
         return new JobsResource(
                 jobs,
+                operations,
                 new JobsResource.Reports(
                         new JobReports(schema, control),
                         new JobNameStore(schema, control),
@@ -111,30 +115,30 @@ public final class ClusterOperationsAutoConfiguration {
 
     @Bean
     LimitsResource clusterLimitsResource(
-            Jobs jobs, JobHandlers handlers, NodeRuntime runtime, Schema schema, ValueSanitizer values) {
+            JobOperations operations, JobHandlers handlers, NodeRuntime runtime, Schema schema, ValueSanitizer values) {
         var reports = new JobLimitReports(schema, runtime.control().reports());
-        return new LimitsResource(jobs, reports, handlers, values);
+        return new LimitsResource(operations, reports, handlers, values);
     }
 
     @Bean
-    DemandResource clusterDemandResource(Jobs jobs, ClusterProperties properties, NodeRuntime runtime) {
-        return new DemandResource(jobs::demand, properties.worker().drainTarget(), runtime.node()::nanos);
+    DemandResource clusterDemandResource(JobOperations operations, ClusterProperties properties, NodeRuntime runtime) {
+        return new DemandResource(operations::demand, properties.worker().drainTarget(), runtime.node()::nanos);
     }
 
     @Bean
     JobNamesResource clusterJobNamesResource(
-            Jobs jobs, DemandResource demand, LimitsResource limits, ValueSanitizer values) {
-        return new JobNamesResource(jobs, demand, limits, values);
+            JobOperations operations, DemandResource demand, LimitsResource limits, ValueSanitizer values) {
+        return new JobNamesResource(operations, demand, limits, values);
     }
 
     @Bean
-    BatchesResource clusterBatchesResource(Jobs jobs, ValueSanitizer values) {
-        return new BatchesResource(jobs, values);
+    BatchesResource clusterBatchesResource(Jobs jobs, JobOperations operations, ValueSanitizer values) {
+        return new BatchesResource(jobs, operations, values);
     }
 
     @Bean
-    Resource clusterHistoryResource(Jobs jobs, ValueSanitizer values) {
-        return ListedResource.history(jobs, values);
+    Resource clusterHistoryResource(JobOperations operations, ValueSanitizer values) {
+        return ListedResource.history(operations, values);
     }
 
     @Bean
@@ -171,10 +175,17 @@ public final class ClusterOperationsAutoConfiguration {
     }
 
     @Bean
-    @ConditionalOnBean(Workflows.class)
+    @ConditionalOnBean({Workflows.class, WorkflowOperations.class})
     WorkflowsResource clusterWorkflowsResource(
-            ObjectProvider<Workflows> workflows, ValueSanitizer values, JobEngine.Dependencies tools) {
-        return new WorkflowsResource(workflows.stream().findFirst().orElseThrow(), values, tools.codec());
+            ObjectProvider<Workflows> workflows,
+            ObjectProvider<WorkflowOperations> operations,
+            ValueSanitizer values,
+            JobEngine.Dependencies tools) {
+        return new WorkflowsResource(
+                workflows.stream().findFirst().orElseThrow(),
+                operations.stream().findFirst().orElseThrow(),
+                values,
+                tools.codec());
     }
 
     @Bean

@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.operations.resource;
 
 import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.Page;
 import dev.forge.cluster.autoconfigure.operations.InvalidOperationException;
 import dev.forge.cluster.autoconfigure.operations.OperationRequest;
 import dev.forge.cluster.autoconfigure.operations.OperationResult;
@@ -51,21 +52,29 @@ final class CronsResource extends Resource {
         return request.result(request.hasEntry() ? find(request) : list(request));
     }
 
-    /** The parameter {@code after} is the name after which the list begins, {@code recent} the number of slots of each cron. */
+    /** The parameter {@code after} is {@code next} of the page before, {@code recent} the number of slots of each cron. */
     private JsonObject list(OperationRequest request) {
         Sanitized shown = values.shownTo(request.caller());
         List<JsonObject> cron = new ArrayList<>();
         List<JsonObject> fixedRate = new ArrayList<>();
-        List<CronInfo> page = crons.list(request.text("after"), request.limit(DEFAULT_LIMIT));
-        Map<String, List<CronRun>> recent = recent(page, request.integer("recent"));
-        for (CronInfo info : page) {
+        Page<CronInfo> page = page(request);
+        Map<String, List<CronRun>> recent = recent(page.items(), request.integer("recent"));
+        for (CronInfo info : page.items()) {
             JsonObject object = object(info, shown);
             if (recent != null) {
                 object.with("recent", shown.summaries(recent.getOrDefault(info.name(), List.of())));
             }
             (interval(info) == null ? cron : fixedRate).add(object);
         }
-        return new JsonObject().with("cron", cron).with("fixedRate", fixedRate);
+        return new JsonObject().with("cron", cron).with("fixedRate", fixedRate).with("next", page.next());
+    }
+
+    private Page<CronInfo> page(OperationRequest request) {
+        try {
+            return crons.list(request.limit(DEFAULT_LIMIT), request.text("after"));
+        } catch (IllegalArgumentException e) {
+            throw InvalidOperationException.because(e);
+        }
     }
 
     /** Returns the latest slots of all crons of a page; null if none are asked for. */
@@ -88,7 +97,7 @@ final class CronsResource extends Resource {
         return crons.find(name)
                 .map(info -> object(info, shown)
                         .with("upcoming", crons.upcoming(name, UPCOMING))
-                        .with("runs", shown.objects(crons.runs(name, slots))))
+                        .with("runs", shown.objects(crons.runs(name, slots).items())))
                 .orElse(null);
     }
 

@@ -10,8 +10,8 @@ import dev.forge.cluster.autoconfigure.operations.ResourceParameters;
 import dev.forge.cluster.autoconfigure.operations.json.JsonObject;
 import dev.forge.cluster.autoconfigure.operations.json.ValueSanitizer;
 import dev.forge.cluster.autoconfigure.operations.json.ValueSanitizer.Sanitized;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobSummary;
-import dev.forge.cluster.job.Jobs;
 import java.time.Duration;
 import java.util.Comparator;
 import java.util.List;
@@ -40,14 +40,14 @@ final class JobNamesResource extends Resource {
             .with("running", 0)
             .with("slots", 0);
 
-    private final Jobs jobs;
+    private final JobOperations operations;
     private final DemandResource demand;
     private final LimitsResource limits;
     private final ValueSanitizer values;
 
-    JobNamesResource(Jobs jobs, DemandResource demand, LimitsResource limits, ValueSanitizer values) {
+    JobNamesResource(JobOperations operations, DemandResource demand, LimitsResource limits, ValueSanitizer values) {
         super("job-names", ResourceParameters.ofList("range"));
-        this.jobs = jobs;
+        this.operations = operations;
         this.demand = demand;
         this.limits = limits;
         this.values = values;
@@ -65,7 +65,7 @@ final class JobNamesResource extends Resource {
         names.addAll(limited.keySet());
         // Not those of the demand, which is some seconds old: whoever pauses a name wants to see that it is paused. And
         // a name without a handler must be found to be resumed.
-        Set<String> paused = jobs.paused();
+        Set<String> paused = operations.paused();
         names.addAll(paused);
         List<JsonObject> objects = names.stream()
                 // Anybody who may enqueue can make up names: they must not push out the others.
@@ -88,7 +88,7 @@ final class JobNamesResource extends Resource {
 
     private Map<String, JobSummary> summaries(Duration range) {
         try {
-            return jobs.summaries(range).stream()
+            return operations.summaries(range).stream()
                     .collect(Collectors.toMap(JobSummary::name, Function.identity(), (first, second) -> first));
         } catch (IllegalArgumentException e) {
             throw InvalidOperationException.because(e);

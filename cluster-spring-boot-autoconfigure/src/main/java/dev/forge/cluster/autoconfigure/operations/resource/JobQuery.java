@@ -103,9 +103,4 @@ record JobQuery(OperationRequest request) {
             }
         });
     }
-
-    /** Returns whether there is no condition. */
-    boolean isEmpty() {
-        return PARAMETERS.stream().noneMatch(request.parameters()::containsKey);
-    }
 }

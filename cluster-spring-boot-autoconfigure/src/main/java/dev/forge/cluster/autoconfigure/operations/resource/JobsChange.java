@@ -21,8 +21,7 @@ record JobsChange(OperationRequest request) {
             ResourceParameters.together(JobQuery.PARAMETERS, "everyJob", "preview", "at", "limit", "after");
 
     JobFilter filter() {
-        var query = new JobQuery(request);
-        return request.flag("everyJob") && query.isEmpty() ? JobFilter.everyJob() : query.filter();
+        return new JobQuery(request).filter();
     }
 
     boolean preview() {
@@ -42,6 +41,9 @@ record JobsChange(OperationRequest request) {
         Integer limit = request.integer("limit");
         if (limit != null) {
             options = options.withMaximum(limit);
+        }
+        if (request.flag("everyJob")) {
+            options = options.withEverything();
         }
         return preview() ? options.withPreview() : options;
     }

@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.operations.resource;
 
 import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.Page;
 import dev.forge.cluster.autoconfigure.operations.Caller;
 import dev.forge.cluster.autoconfigure.operations.InvalidOperationException;
 import dev.forge.cluster.autoconfigure.operations.OperationRequest;
@@ -23,7 +24,7 @@ import dev.forge.cluster.job.EnqueuedJob;
 import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobLogLine;
-import dev.forge.cluster.job.JobPage;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
@@ -52,15 +53,17 @@ final class JobsResource extends Resource {
             .withChangeOfAll(JobsChange.PARAMETERS);
 
     private final Jobs jobs;
+    private final JobOperations operations;
     private final Reports reports;
     private final ValueSanitizer values;
 
-    /** The queries behind the resource, besides those of {@link Jobs}. */
+    /** The queries behind the resource, besides those of {@link JobOperations}. */
     record Reports(JobReports jobs, JobNameStore names, JobRelationReports relations, NodeReports nodes) {}
 
-    JobsResource(Jobs jobs, Reports reports, ValueSanitizer values) {
+    JobsResource(Jobs jobs, JobOperations operations, Reports reports, ValueSanitizer values) {
         super("jobs", PARAMETERS);
         this.jobs = jobs;
+        this.operations = operations;
         this.reports = reports;
         this.values = values;
     }
@@ -86,26 +89,25 @@ final class JobsResource extends Resource {
         return request.result(path.size() == 2 ? find(path.get(1), request.caller()) : null);
     }
 
-    /** Returns a page of the jobs of a filter without large values; {@link Jobs#search} states its bounds and its order. */
+    /** Returns a page of the jobs of a filter without large values; {@link JobOperations#search(dev.forge.cluster.job.JobFilter, int, String)} states its bounds and its order. */
     private JsonObject list(OperationRequest request) {
         Sanitized shown = values.shownTo(request.caller());
         try {
-            JobPage page =
-                    jobs.search(new JobQuery(request).filter(), request.limit(DEFAULT_LIMIT), request.text("after"));
+            int limit = request.limit(DEFAULT_LIMIT);
+            Page<JobInfo> page = operations.search(new JobQuery(request).filter(), limit, request.text("after"));
             Map<UUID, Relations> relations =
-                    reports.relations.of(page.jobs().stream().map(JobInfo::id).toList());
-            Map<UUID, String> nodes = reports.nodes.names(page.jobs().stream()
+                    reports.relations.of(page.items().stream().map(JobInfo::id).toList());
+            Map<UUID, String> nodes = reports.nodes.names(page.items().stream()
                     .flatMap(job -> Stream.ofNullable(job.nodeId()))
                     .collect(Collectors.toSet()));
             return new JsonObject()
-                    .with("paused", jobs.paused())
+                    .with("paused", operations.paused())
                     .with(
                             "jobs",
-                            page.jobs().stream()
+                            page.items().stream()
                                     .map(job -> related(shown.summary(job), job, relations, nodes))
                                     .toList())
-                    .with("examined", page.examined())
-                    .with("cutOff", page.cutOff())
+                    .with("cutOff", page.next() != null && page.items().size() < limit)
                     .with("next", page.next());
         } catch (IllegalArgumentException e) {
             throw InvalidOperationException.because(e);
@@ -150,7 +152,7 @@ final class JobsResource extends Resource {
                         orAbsent(info.attemptHistory().stream()
                                 .map(attempt -> shown.object(attempt).with("nodeName", nameOf(attempt.nodeId(), nodes)))
                                 .toList()))
-                .with("explanation", explanation(jobs.explain(job), info, object, shown));
+                .with("explanation", explanation(operations.explain(job), info, object, shown));
     }
 
     /** Returns the explanation with what is shown of the unique key, the group and the signal that it names. */
@@ -187,7 +189,7 @@ final class JobsResource extends Resource {
     /** Returns the lines that the handler has logged for a job; null if there is no such job. */
     private @Nullable JsonObject logs(String id, Caller caller) {
         UUID job = requiredJobId(id);
-        List<JobLogLine> lines = jobs.logs(job);
+        List<JobLogLine> lines = operations.logs(job);
         return lines.isEmpty() && jobs.find(job).isEmpty()
                 ? null
                 : new JsonObject()
@@ -206,10 +208,10 @@ final class JobsResource extends Resource {
     private JsonObject changeAll(String state, JobsChange change, Sanitized shown) {
         try {
             BulkResult result = switch (state) {
-                case "cancelled" -> jobs.cancelAll(change.filter(), change.options());
-                case "retry" -> jobs.retryAll(change.filter(), change.options());
-                case "deleted" -> jobs.deleteAll(change.filter(), change.options());
-                case "rescheduled" -> jobs.rescheduleAll(change.filter(), change.at(), change.options());
+                case "cancelled" -> operations.cancelAll(change.filter(), change.options());
+                case "retry" -> operations.retryAll(change.filter(), change.options());
+                case "deleted" -> operations.deleteAll(change.filter(), change.options());
+                case "rescheduled" -> operations.rescheduleAll(change.filter(), change.at(), change.options());
                 default ->
                     throw new InvalidOperationException(
                             "Unsupported state '%s' for all jobs of a query: use 'cancelled', 'retry', 'rescheduled' or 'deleted'; for one job or name, POST to jobs/{name or id}"
@@ -256,7 +258,7 @@ final class JobsResource extends Resource {
     private @Nullable JsonObject changeJobState(UUID job, String state, @Nullable String payload) {
         BooleanSupplier change = switch (state) {
             case "cancelled" -> () -> jobs.cancel(job);
-            case "retry" -> () -> payload == null ? jobs.retry(job) : jobs.retryWithPayload(job, payload);
+            case "retry" -> () -> payload == null ? jobs.retry(job) : operations.retryWithPayload(job, payload);
             case "duplicated" -> null;
             default ->
                 throw new InvalidOperationException(
@@ -279,7 +281,7 @@ final class JobsResource extends Resource {
     }
 
     private @Nullable JsonObject duplicate(UUID job, @Nullable String payload) {
-        EnqueuedJob copy = jobs.enqueueCopy(job, payload).orElse(null);
+        EnqueuedJob copy = operations.enqueueCopy(job, payload).orElse(null);
         if (copy == null) {
             return null;
         }

@@ -17,8 +17,8 @@ import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.operate.JobLimitReports;
 import dev.forge.cluster.internal.job.operate.JobLimitReports.NameLimits;
 import dev.forge.cluster.job.JobLimits;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobRejectedException;
-import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.job.UnknownJobException;
 import dev.forge.cluster.ratelimit.RateLimit;
 import java.util.LinkedHashMap;
@@ -42,14 +42,14 @@ final class LimitsResource extends Resource {
             .withEntry("limit")
             .withChange(ResourceParameters.together(LIMITS, "group").toArray(String[]::new));
 
-    private final Jobs jobs;
+    private final JobOperations operations;
     private final JobLimitReports reports;
     private final JobHandlers handlers;
     private final ValueSanitizer values;
 
-    LimitsResource(Jobs jobs, JobLimitReports reports, JobHandlers handlers, ValueSanitizer values) {
+    LimitsResource(JobOperations operations, JobLimitReports reports, JobHandlers handlers, ValueSanitizer values) {
         super("limits", PARAMETERS);
-        this.jobs = jobs;
+        this.operations = operations;
         this.reports = reports;
         this.handlers = handlers;
         this.values = values;
@@ -164,7 +164,7 @@ final class LimitsResource extends Resource {
                 case "overridden" -> override(name, change);
                 case "declared" -> {
                     require(change.isEmpty(), "State 'declared' takes no limits: it returns to those of the handler");
-                    if (!jobs.resetLimits(name)
+                    if (!operations.resetLimits(name)
                             && reports.find(handlerName(name)).isEmpty()) {
                         return request.notFound();
                     }
@@ -189,7 +189,7 @@ final class LimitsResource extends Resource {
         require(
                 change.hasLimits(),
                 "State 'overridden' needs at least one of concurrency, groupConcurrency and groupRate; limits that are not given do not exist afterwards");
-        jobs.limit(name, limits(change));
+        operations.setLimits(name, limits(change));
     }
 
     private static JobLimits limits(Change change) {
@@ -221,7 +221,7 @@ final class LimitsResource extends Resource {
             throw new InvalidOperationException("State 'weighted' takes a group and a weight, and nothing else");
         }
         try {
-            jobs.weigh(name, group, weight);
+            operations.setGroupWeight(name, group, weight);
         } catch (IllegalArgumentException e) {
             throw InvalidOperationException.because(e);
         }

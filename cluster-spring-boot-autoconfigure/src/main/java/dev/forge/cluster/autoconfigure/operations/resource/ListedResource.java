@@ -15,7 +15,7 @@ import dev.forge.cluster.autoconfigure.operations.json.ValueSanitizer.Sanitized;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.ratelimit.RateLimitReports;
 import dev.forge.cluster.job.JobHistoryQuery;
-import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.JobOperations;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.BiFunction;
@@ -51,10 +51,10 @@ final class ListedResource extends Resource {
     }
 
     /** The resource {@code history}: what jobs did in the last hours or days. */
-    static Resource history(Jobs jobs, ValueSanitizer values) {
+    static Resource history(JobOperations operations, ValueSanitizer values) {
         return new ListedResource("history", ResourceParameters.ofList("range", "name"), values, (request, shown) -> {
             try {
-                return shown.object(jobs.history(JobHistoryQuery.last(request.duration("range", DEFAULT_RANGE))
+                return shown.object(operations.history(JobHistoryQuery.last(request.duration("range", DEFAULT_RANGE))
                         .withName(request.text("name"))));
             } catch (IllegalArgumentException e) {
                 throw InvalidOperationException.because(e);

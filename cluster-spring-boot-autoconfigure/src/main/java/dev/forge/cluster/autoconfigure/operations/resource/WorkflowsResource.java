@@ -3,6 +3,7 @@
 package dev.forge.cluster.autoconfigure.operations.resource;
 
 import dev.forge.cluster.MutationRefusedException;
+import dev.forge.cluster.Page;
 import dev.forge.cluster.PayloadCodec;
 import dev.forge.cluster.autoconfigure.operations.Caller;
 import dev.forge.cluster.autoconfigure.operations.HiddenValuesException;
@@ -19,8 +20,9 @@ import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.workflow.StepKind;
 import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowExport;
+import dev.forge.cluster.workflow.WorkflowFilter;
 import dev.forge.cluster.workflow.WorkflowInfo;
-import dev.forge.cluster.workflow.WorkflowPage;
+import dev.forge.cluster.workflow.WorkflowOperations;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import dev.forge.cluster.workflow.WorkflowStatus;
 import dev.forge.cluster.workflow.Workflows;
@@ -42,12 +44,14 @@ final class WorkflowsResource extends Resource {
     private static final String SIGNALLED = "signalled";
 
     private final Workflows workflows;
+    private final WorkflowOperations operations;
     private final ValueSanitizer values;
     private final PayloadCodec codec;
 
-    WorkflowsResource(Workflows workflows, ValueSanitizer values, PayloadCodec codec) {
+    WorkflowsResource(Workflows workflows, WorkflowOperations operations, ValueSanitizer values, PayloadCodec codec) {
         super("workflows", PARAMETERS);
         this.workflows = workflows;
+        this.operations = operations;
         this.values = values;
         this.codec = codec;
     }
@@ -57,7 +61,7 @@ final class WorkflowsResource extends Resource {
         if (!request.hasEntry()) {
             try {
                 return request.result(list(request));
-            } catch (WorkflowRejectedException e) {
+            } catch (IllegalArgumentException e) {
                 throw InvalidOperationException.because(e);
             }
         }
@@ -73,20 +77,28 @@ final class WorkflowsResource extends Resource {
         return request.result(path.size() == 2 ? find(request.entry(), request.caller()) : null);
     }
 
-    /** The parameter {@code after} is the id of the run after which the list begins: older ones follow. */
+    /** The parameter {@code after} is {@code next} of the page before. */
     private JsonObject list(OperationRequest request) {
-        String after = request.text("after");
-        WorkflowPage page = workflows.search(
-                request.text("name"),
-                request.text("version"),
-                OperationRequest.status(WorkflowStatus.class, request.text("status")),
-                after == null ? null : OperationRequest.id("run", after),
-                request.limit(DEFAULT_LIMIT));
+        int limit = request.limit(DEFAULT_LIMIT);
+        Page<WorkflowInfo> page = operations.search(filter(request), limit, request.text("after"));
         return new JsonObject()
-                .with("runs", values.shownTo(request.caller()).summaries(page.runs()))
-                .with("examined", page.examined())
-                .with("cutOff", page.cutOff())
+                .with("runs", values.shownTo(request.caller()).summaries(page.items()))
+                .with("cutOff", page.next() != null && page.items().size() < limit)
                 .with("next", page.next());
+    }
+
+    private static WorkflowFilter filter(OperationRequest request) {
+        WorkflowFilter filter = WorkflowFilter.all();
+        String name = request.text("name");
+        if (name != null) {
+            filter = filter.withName(name);
+        }
+        String version = request.text("version");
+        if (version != null) {
+            filter = filter.withVersion(version);
+        }
+        WorkflowStatus status = OperationRequest.status(WorkflowStatus.class, request.text("status"));
+        return status == null ? filter : filter.withStatus(status);
     }
 
     /** Returns one run with its history; null if there is no such run. */
@@ -134,7 +146,7 @@ final class WorkflowsResource extends Resource {
         String requested = request.text(VALUES);
         boolean full = requested != null
                 && OperationRequest.constant(ExportedValues.class, VALUES, requested) == ExportedValues.FULL;
-        WorkflowExport export = workflows.export(run).orElse(null);
+        WorkflowExport export = operations.export(run).orElse(null);
         if (export == null) {
             return null;
         }
@@ -143,7 +155,7 @@ final class WorkflowsResource extends Resource {
             return shown.object(full ? export : export.masked());
         } catch (InvalidOperationException e) {
             throw new InvalidOperationException(
-                    "Run %s cannot be exported: %s. Export it with Workflows.export or with the SQL statement of docs/reference/workflows.md."
+                    "Run %s cannot be exported: %s. Export it with WorkflowOperations.export or with the SQL statement of docs/reference/workflows.md."
                             .formatted(run, e.getMessage()));
         }
     }

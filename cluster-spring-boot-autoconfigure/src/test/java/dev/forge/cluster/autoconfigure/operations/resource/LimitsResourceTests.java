@@ -10,6 +10,7 @@ import dev.forge.cluster.autoconfigure.actuate.EndpointClient;
 import dev.forge.cluster.autoconfigure.operations.web.ApiClient;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobLimits;
+import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
@@ -91,6 +92,7 @@ class LimitsResourceTests {
         runner().run(context -> {
             ApiClient client = ApiClient.of(context);
             Jobs jobs = context.getBean(Jobs.class);
+            JobOperations operations = context.getBean(JobOperations.class);
             assertThat(client.get("limits").body())
                     .isEqualTo(Map.of(
                             "limits",
@@ -101,7 +103,7 @@ class LimitsResourceTests {
             JobOptions acme = JobOptions.defaults().withGroup("acme");
             UUID first = jobs.enqueueNamed("sync", null, acme).id();
             await().until(() -> jobs.find(first).orElseThrow().status() == JobStatus.RUNNING);
-            jobs.weigh("sync", "other", 4);
+            operations.setGroupWeight("sync", "other", 4);
             Map<String, Object> expected = sync(1);
             expected.put(
                     "groups",
@@ -140,7 +142,7 @@ class LimitsResourceTests {
     void operator_overrides_and_resets_limits() {
         runner().run(context -> {
             ApiClient client = ApiClient.of(context);
-            Jobs jobs = context.getBean(Jobs.class);
+            JobOperations operations = context.getBean(JobOperations.class);
             assertThat(post(
                                     client,
                                     Map.of(
@@ -172,16 +174,16 @@ class LimitsResourceTests {
                             true,
                             "declared",
                             Map.of("concurrency", 20, "groupConcurrency", 1, "groupRate", "10/15m", "groupBurst", 3)));
-            assertThat(jobs.limits("sync"))
+            assertThat(operations.limits("sync"))
                     .isEqualTo(new JobLimits(null, 2, new RateLimit(1, Duration.ofSeconds(1), 5)));
             assertThat(client.post("declared", "limits", "sync").body()).isEqualTo(sync(0));
             assertThat(client.post("declared", "limits", "sync").body()).isEqualTo(sync(0));
-            assertThat(jobs.limits("sync").concurrency()).isEqualTo(20);
+            assertThat(operations.limits("sync").concurrency()).isEqualTo(20);
             assertThat(post(client, Map.of("state", "weighted", "group", "acme", "weight", 3), "limits", "free")
                             .status())
                     .isEqualTo(200);
             assertThat(client.get("limits", "free").at("groups", 0, "weight")).isEqualTo(3);
-            jobs.weigh("free", "acme", 1);
+            operations.setGroupWeight("free", "acme", 1);
         });
     }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.operations.web;
 
+import dev.forge.cluster.Page;
 import dev.forge.cluster.audit.AuditEntry;
 import dev.forge.cluster.audit.AuditFilter;
 import dev.forge.cluster.audit.AuditTrail;
@@ -78,8 +79,8 @@ final class RecordedOperations extends Resource {
         }
 
         @Override
-        public List<AuditEntry> list(AuditFilter filter, int limit, @Nullable Long before) {
-            return List.of();
+        public Page<AuditEntry> list(AuditFilter filter, int limit, @Nullable String cursor) {
+            return new Page<>(List.of(), null);
         }
     }
 }

@@ -9,7 +9,6 @@ import dev.forge.cluster.internal.job.row.JobRows;
 import dev.forge.cluster.internal.job.row.Queue;
 import dev.forge.cluster.job.JobCount;
 import dev.forge.cluster.job.JobFilter;
-import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
 import java.util.ArrayList;
 import java.util.EnumSet;
@@ -23,58 +22,31 @@ import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** Lists and counts jobs that match a filter, at a cost that does not depend on the size of the table. */
-public final class JobListReports {
+/** Counts jobs that match a filter, at a cost that does not depend on the size of the table. */
+public final class JobCountReports {
 
-    /** How many jobs of each kind a list reads. */
+    /** How many jobs of each kind are read. */
     private static final int LOOKED_THROUGH = 10_000;
-
-    static final String SMALL_COLUMNS = JobReports.COLUMNS
-            .replace("payload::text", "'{}'")
-            .replace("result::text", "NULL::text")
-            .replace("last_error", "NULL::text")
-            .replace(JobReports.HISTORY, "NULL::text[]")
-            // A list may have a thousand rows, and a compressed value can have any size.
-            .replace(
-                    "progress::text",
-                    "CASE WHEN pg_column_size(progress) <= 2000 AND pg_column_compression(progress) IS NULL THEN progress::text END")
-            .replace(
-                    "CASE jsonb_typeof(metadata)",
-                    "CASE WHEN pg_column_size(metadata) > 2000 OR pg_column_compression(metadata) IS NOT NULL THEN '{}'"
-                            + " ELSE CASE jsonb_typeof(metadata)")
-            .replace("THEN metadata ELSE '{}' END", "THEN metadata ELSE '{}' END END");
 
     private final Schema schema;
     private final JdbcClient client;
 
-    public JobListReports(Schema schema, DataSource source) {
+    public JobCountReports(Schema schema, DataSource source) {
         this.schema = schema;
         this.client = JdbcClient.create(source);
     }
 
     /**
-     * Returns the newest jobs, without values that may be large. Finds all jobs among the last 10,000 that were enqueued; of older
-     * ones, those that have not ended and those among the last 10,000 that have.
+     * Counts all jobs among the last 10,000 that were enqueued; of older ones, those that have not ended and those among the last 10,000
+     * that have.
      */
-    public List<JobInfo> list(JobFilter filter, int limit) {
-        List<String> places = places(filter);
-        return search(filter, places.size() == 1 ? limit : LOOKED_THROUGH, places, """
-                        SELECT %s FROM ~.forge_jobs
-                        WHERE id = ANY (ARRAY(SELECT id FROM found ORDER BY id DESC LIMIT :limit)) ORDER BY id DESC
-                        """.formatted(SMALL_COLUMNS))
-                .param("limit", limit)
-                .query((row, n) -> JobReports.info(row))
-                .list();
-    }
-
-    /** Counts jobs among those that {@link #list} finds. */
     public JobCount count(JobFilter filter) {
         List<String> places = places(filter);
         // The first place covers the whole table if the table is small. Together the others cover it, too.
         String others = IntStream.range(1, places.size())
                 .mapToObj("(SELECT count(*) FROM place%d) < :most"::formatted)
                 .collect(Collectors.joining(" AND "));
-        return search(filter, LOOKED_THROUGH, places, """
+        return search(filter, places, """
                         SELECT least(jobs, :most), jobs <= :most AND ((SELECT count(*) FROM place0) < :most%s)
                         FROM (SELECT count(*) AS jobs FROM found) AS counted
                         """.formatted(others.isEmpty() ? "" : " OR " + others))
@@ -83,9 +55,9 @@ public final class JobListReports {
     }
 
     /** Returns a query on {@code found}, the ids that match a filter, and on the places where they were looked for. */
-    private JdbcClient.StatementSpec search(JobFilter filter, int most, List<String> places, String query) {
+    private JdbcClient.StatementSpec search(JobFilter filter, List<String> places, String query) {
         var parameters = new HashMap<String, @Nullable Object>();
-        parameters.put("most", most);
+        parameters.put("most", LOOKED_THROUGH);
         String conditions = conditions(filter, parameters);
         String sources = IntStream.range(0, places.size())
                 .mapToObj(i -> """
