@@ -6,10 +6,10 @@ import static dev.forge.cluster.test.ClusterAssertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.operations.JobOperations;
 import dev.forge.cluster.test.ClusterTester;
 import dev.forge.cluster.test.JobRun;
 import dev.forge.cluster.test.autoconfigure.ClusterTest;
@@ -73,7 +73,7 @@ class AssertionTests {
         assertThat(jobs).enqueued(Ship.class).withPayload(new Ship("c3")).once();
         assertThat(jobs).enqueued(Ship.class).withPayload(new Ship("c1499")).once();
         assertThat(jobs).neverEnqueued(SendMail.class);
-        assertThat(operations.count(dev.forge.cluster.job.JobFilter.all()).jobs())
+        assertThat(operations.count(dev.forge.cluster.job.operations.JobFilter.all()).jobs())
                 .isEqualTo(1_500);
     }
 

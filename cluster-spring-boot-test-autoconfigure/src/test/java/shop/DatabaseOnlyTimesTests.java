@@ -7,8 +7,8 @@ import static org.awaitility.Awaitility.await;
 
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.util.UUID;
 import org.junit.jupiter.api.RepeatedTest;
 import org.springframework.beans.factory.annotation.Autowired;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package sample;
 
-import dev.forge.cluster.job.JobFailed;
+import dev.forge.cluster.job.observe.JobFailed;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.context.event.EventListener;

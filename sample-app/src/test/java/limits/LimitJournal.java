@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package limits;
 
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;

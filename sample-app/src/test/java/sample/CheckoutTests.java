@@ -5,7 +5,7 @@ package sample;
 import static org.assertj.core.api.Assertions.assertThat;
 import static sample.PatientAwaits.await;
 
-import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
 import java.math.BigDecimal;
 import java.util.Map;
 import java.util.UUID;

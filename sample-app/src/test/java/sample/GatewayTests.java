@@ -4,9 +4,9 @@ package sample;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.PostgresServer;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.PostgresServer;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.io.IOException;
 import java.net.URI;
 import java.net.http.HttpClient;

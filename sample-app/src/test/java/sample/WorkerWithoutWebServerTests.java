@@ -7,7 +7,7 @@ import static sample.PatientAwaits.await;
 
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
 import java.util.UUID;
 import org.junit.jupiter.api.Test;
 import org.springframework.beans.factory.annotation.Autowired;

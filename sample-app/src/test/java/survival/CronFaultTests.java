@@ -5,10 +5,10 @@ package survival;
 import static org.assertj.core.api.Assertions.assertThat;
 import static sample.PatientAwaits.await;
 
-import dev.forge.cluster.test.AppProcess;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.PostgresServer;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.PostgresServer;
+import dev.forge.cluster.test.postgres.TestDatabase;
+import dev.forge.cluster.test.process.AppProcess;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;

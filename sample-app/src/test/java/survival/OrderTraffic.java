@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package survival;
 
-import dev.forge.cluster.test.AppProcess;
+import dev.forge.cluster.test.process.AppProcess;
 import java.io.IOException;
 import java.net.ConnectException;
 import java.net.URI;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package survival;
 
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;

@@ -6,10 +6,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import static sample.PatientAwaits.await;
 
-import dev.forge.cluster.test.AppProcess;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.PostgresServer;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.PostgresServer;
+import dev.forge.cluster.test.postgres.TestDatabase;
+import dev.forge.cluster.test.process.AppProcess;
 import java.io.IOException;
 import java.sql.Connection;
 import java.sql.DriverManager;

@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import static sample.PatientAwaits.await;
 
-import dev.forge.cluster.test.AppProcess;
+import dev.forge.cluster.test.process.AppProcess;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;

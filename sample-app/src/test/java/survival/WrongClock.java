@@ -4,7 +4,7 @@ package survival;
 
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import dev.forge.cluster.test.AppProcess;
+import dev.forge.cluster.test.process.AppProcess;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;

@@ -7,11 +7,11 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 import static org.assertj.core.api.Assertions.catchThrowable;
 
 import dev.forge.cluster.cron.CronDefinition;
-import dev.forge.cluster.job.BulkOptions;
 import dev.forge.cluster.job.JobBatchOptions;
-import dev.forge.cluster.job.JobLimits;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.UniquePolicy;
+import dev.forge.cluster.job.operations.BulkOptions;
+import dev.forge.cluster.job.operations.JobLimits;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.workflow.Step;
 import java.lang.reflect.InvocationTargetException;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal;
 
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.util.function.Consumer;

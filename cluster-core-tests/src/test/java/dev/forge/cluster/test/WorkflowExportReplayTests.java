@@ -12,6 +12,8 @@ import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.job.JobBatchOptions;
 import dev.forge.cluster.job.NonRetryableJobException;
 import dev.forge.cluster.test.WorkflowReplayer.Difference;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.StepFailedException;
 import dev.forge.cluster.workflow.StepKind;

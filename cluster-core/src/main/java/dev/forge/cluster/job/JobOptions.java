@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.job;
 
+import dev.forge.cluster.job.operations.JobFilter;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Arrays;

@@ -3,6 +3,7 @@
 package dev.forge.cluster.job;
 
 import dev.forge.cluster.ClusterException;
+import dev.forge.cluster.job.observe.JobListener;
 import org.jspecify.annotations.Nullable;
 
 /** The failure of an attempt that exceeded its timeout, as {@link JobListener}s and {@code lastError} show it. */

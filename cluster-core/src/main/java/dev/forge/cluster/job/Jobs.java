@@ -4,6 +4,7 @@ package dev.forge.cluster.job;
 
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ReadOnlyTransactionException;
+import dev.forge.cluster.job.operations.JobOperations;
 import java.util.Collection;
 import java.util.List;
 import java.util.Optional;

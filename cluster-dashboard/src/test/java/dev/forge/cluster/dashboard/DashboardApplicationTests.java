@@ -8,7 +8,7 @@ import static org.awaitility.Awaitility.await;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
 import java.net.CookieManager;
 import java.net.URI;
 import java.net.http.HttpClient;

@@ -4,8 +4,8 @@ package dev.forge.cluster.dashboard;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.net.URI;
 import java.net.URLEncoder;
 import java.net.http.HttpClient;

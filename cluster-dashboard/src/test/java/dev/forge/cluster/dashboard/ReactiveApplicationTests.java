@@ -8,7 +8,7 @@ import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
 import dev.forge.cluster.workflow.ClusterWorkflow;
 import dev.forge.cluster.workflow.WorkflowContext;
 import dev.forge.cluster.workflow.Workflows;

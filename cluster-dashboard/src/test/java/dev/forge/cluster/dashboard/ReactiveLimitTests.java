@@ -7,7 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.ratelimit.RateLimited;
-import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
 import java.io.IOException;
 import java.net.URI;
 import java.net.http.HttpClient;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.autoconfigure.properties.AddressRange;
+import dev.forge.cluster.autoconfigure.properties.value.AddressRange;
 import jakarta.servlet.http.HttpServletRequest;
 import java.net.InetAddress;
 import java.net.UnknownHostException;

@@ -3,7 +3,7 @@
 package dev.forge.cluster.autoconfigure;
 
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
-import dev.forge.cluster.autoconfigure.properties.NodeProperties;
+import dev.forge.cluster.autoconfigure.properties.node.NodeProperties;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.leader.LeadershipBasis;
 import dev.forge.cluster.internal.runtime.EnumText;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.autoconfigure.properties.NodeProperties;
+import dev.forge.cluster.autoconfigure.properties.node.NodeProperties;
 import dev.forge.cluster.node.NodeIdentity;
 import dev.forge.cluster.node.NodeIdentityProvider;
 import java.net.InetAddress;

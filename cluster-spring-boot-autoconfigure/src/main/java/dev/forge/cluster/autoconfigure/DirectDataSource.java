@@ -4,8 +4,8 @@ package dev.forge.cluster.autoconfigure;
 
 import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.autoconfigure.properties.DirectConnectionProperties;
-import dev.forge.cluster.internal.database.PromptSocketFactory;
+import dev.forge.cluster.autoconfigure.properties.node.DirectConnectionProperties;
+import dev.forge.cluster.internal.database.connection.PromptSocketFactory;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;

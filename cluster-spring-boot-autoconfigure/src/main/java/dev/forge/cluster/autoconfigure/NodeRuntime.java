@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure;
 
-import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.database.connection.ControlConnections;
 import dev.forge.cluster.internal.node.Node;
 import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 

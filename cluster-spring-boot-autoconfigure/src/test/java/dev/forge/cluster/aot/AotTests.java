@@ -5,9 +5,9 @@ package dev.forge.cluster.aot;
 import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.forge.cluster.test.AppProcess;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
+import dev.forge.cluster.test.process.AppProcess;
 import java.io.File;
 import java.io.IOException;
 import java.io.StringWriter;

@@ -166,7 +166,7 @@ class ArchitectureTests {
                 .dependOnClassesThat()
                 .resideInAPackage("org.flywaydb..")),
         JDBC_STAYS_IN_STORES(noClasses()
-                .that(resideOutsideOfPackage(INTERNAL + ".database")
+                .that(resideOutsideOfPackage(INTERNAL + ".database..")
                         .and(DescribedPredicate.not(
                                 insideOfNamed("ClusterDatabase|DirectDataSource|TransactionManagerSelector")))
                         .and(DescribedPredicate.not(insideOfNamed(".*(Store|Reports|Keeping|Batches)"))))

@@ -5,9 +5,9 @@ package dev.forge.cluster.autoconfigure;
 import static dev.forge.cluster.autoconfigure.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.PostgresServer;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.PostgresServer;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.util.List;
 import java.util.UUID;
 import org.junit.jupiter.api.AfterEach;

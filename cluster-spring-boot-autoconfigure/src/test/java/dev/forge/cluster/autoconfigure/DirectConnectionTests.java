@@ -8,10 +8,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.ForeignTransactions;
-import dev.forge.cluster.autoconfigure.properties.DirectConnectionProperties;
-import dev.forge.cluster.internal.database.PromptSocketFactory;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.autoconfigure.properties.node.DirectConnectionProperties;
+import dev.forge.cluster.internal.database.connection.PromptSocketFactory;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;

@@ -19,7 +19,7 @@ import dev.forge.cluster.autoconfigure.startup.StartupAutoConfiguration;
 import dev.forge.cluster.autoconfigure.state.StateAutoConfiguration;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import java.util.UUID;

@@ -47,6 +47,8 @@ class CodeBlockTests {
             import dev.forge.cluster.cron.*;
             import dev.forge.cluster.daemon.*;
             import dev.forge.cluster.job.*;
+            import dev.forge.cluster.job.observe.*;
+            import dev.forge.cluster.job.operations.*;
             import dev.forge.cluster.leader.*;
             import dev.forge.cluster.lock.*;
             import dev.forge.cluster.node.*;
@@ -54,6 +56,9 @@ class CodeBlockTests {
             import dev.forge.cluster.startup.*;
             import dev.forge.cluster.state.*;
             import dev.forge.cluster.test.*;
+            import dev.forge.cluster.test.peer.*;
+            import dev.forge.cluster.test.postgres.*;
+            import dev.forge.cluster.test.process.*;
             import dev.forge.cluster.workflow.*;
             import com.zaxxer.hikari.HikariDataSource;
             import jakarta.persistence.EntityManagerFactory;

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test;
 
-import dev.forge.cluster.job.BulkJobInterceptor;
 import dev.forge.cluster.job.JobContext;
+import dev.forge.cluster.job.observe.BulkJobInterceptor;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;

@@ -4,6 +4,8 @@ package dev.forge.cluster.test;
 
 import dev.forge.cluster.internal.cron.CronEngine;
 import dev.forge.cluster.job.JobOptions;
+import dev.forge.cluster.test.postgres.Patience;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import dev.forge.cluster.workflow.WorkflowInfo;
 import java.time.Duration;
 import java.time.Instant;

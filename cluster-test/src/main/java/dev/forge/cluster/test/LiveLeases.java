@@ -3,6 +3,7 @@
 package dev.forge.cluster.test;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.UUID;

@@ -7,6 +7,7 @@ import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.JobTimeoutException;
 import dev.forge.cluster.test.ClusterTester.Mode;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test;
 
+import dev.forge.cluster.test.postgres.TcpProxy;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.time.Clock;
 import java.time.Duration;
 import java.time.Instant;

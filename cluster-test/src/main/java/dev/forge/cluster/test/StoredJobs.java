@@ -4,8 +4,8 @@ package dev.forge.cluster.test;
 
 import dev.forge.cluster.Page;
 import dev.forge.cluster.internal.job.operate.InspectableJobs;
-import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
+import dev.forge.cluster.job.operations.JobFilter;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;

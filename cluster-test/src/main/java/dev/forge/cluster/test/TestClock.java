@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.test;
 
+import dev.forge.cluster.test.postgres.MovableTime;
 import java.time.Clock;
 import java.time.Duration;
 import java.time.Instant;

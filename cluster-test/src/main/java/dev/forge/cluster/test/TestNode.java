@@ -3,8 +3,9 @@
 package dev.forge.cluster.test;
 
 import dev.forge.cluster.internal.database.AdvisoryKeys;
-import dev.forge.cluster.internal.database.ControlConnections;
+import dev.forge.cluster.internal.database.connection.ControlConnections;
 import dev.forge.cluster.internal.node.Node;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.UUID;

@@ -8,7 +8,7 @@ import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.operate.InspectableJobs;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.workflow.WorkflowEngine;
-import dev.forge.cluster.job.JobOperations;
+import dev.forge.cluster.job.operations.JobOperations;
 import dev.forge.cluster.workflow.Workflows;
 import javax.sql.DataSource;
 

@@ -5,7 +5,12 @@ package dev.forge.cluster.test;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import dev.forge.cluster.test.JobQueue.Claim;
+import dev.forge.cluster.test.peer.JobQueue;
+import dev.forge.cluster.test.peer.JobQueue.Claim;
+import dev.forge.cluster.test.peer.LeaderElection;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.PostgresServer;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.util.List;
 import java.util.UUID;
 import org.junit.jupiter.api.Test;

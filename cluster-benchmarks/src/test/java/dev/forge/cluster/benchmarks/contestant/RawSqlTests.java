@@ -6,8 +6,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.benchmarks.measure.Cpu;
 import dev.forge.cluster.benchmarks.measure.Race;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import org.junit.jupiter.api.Test;
 
 @ClusterPostgres

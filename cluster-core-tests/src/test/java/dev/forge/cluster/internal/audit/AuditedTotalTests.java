@@ -8,13 +8,13 @@ import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.audit.AuditEntry;
 import dev.forge.cluster.audit.OperationAudited;
-import dev.forge.cluster.job.BulkOptions;
-import dev.forge.cluster.job.BulkResult;
-import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.job.operations.BulkOptions;
+import dev.forge.cluster.job.operations.BulkResult;
+import dev.forge.cluster.job.operations.JobFilter;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.util.List;
 import java.util.UUID;
 import java.util.stream.IntStream;

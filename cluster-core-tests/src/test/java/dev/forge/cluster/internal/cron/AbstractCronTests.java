@@ -25,7 +25,7 @@ import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.node.NodeRole;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;

@@ -8,12 +8,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.cron.CronDefinition;
 import dev.forge.cluster.internal.node.TestCluster.Member;
-import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobInfo;
-import dev.forge.cluster.job.JobLimits;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.job.operations.JobExplanation;
+import dev.forge.cluster.job.operations.JobLimits;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;

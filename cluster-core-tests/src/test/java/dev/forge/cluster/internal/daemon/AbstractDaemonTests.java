@@ -12,7 +12,7 @@ import dev.forge.cluster.internal.node.NodeSettings;
 import dev.forge.cluster.internal.node.TestNodes;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.time.Duration;
 import java.util.Map;
 import java.util.stream.Collectors;

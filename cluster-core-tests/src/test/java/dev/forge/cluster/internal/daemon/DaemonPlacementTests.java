@@ -7,8 +7,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.daemon.TestDaemons.DaemonNode;
 import dev.forge.cluster.internal.daemon.TestDaemons.Feed;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;

@@ -6,9 +6,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure.Kind;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;

@@ -9,10 +9,14 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.database.connection.ControlConnections;
+import dev.forge.cluster.internal.database.connection.DedicatedConnection;
+import dev.forge.cluster.internal.database.connection.Pooler;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.lock.LockStore;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.PostgresServer;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.PostgresServer;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;

@@ -10,9 +10,10 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.PostgresServer;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.internal.database.connection.Pooler;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.PostgresServer;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.io.File;
 import java.io.IOException;
 import java.lang.reflect.Method;

@@ -7,11 +7,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.JobInfo;
-import dev.forge.cluster.job.JobInterceptor;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Outcome;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.job.observe.JobInterceptor;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;

@@ -8,10 +8,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
 import dev.forge.cluster.internal.node.TestCluster.Member;
-import dev.forge.cluster.job.JobLogLine;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.job.operations.JobLogLine;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.UnaryOperator;

@@ -8,16 +8,16 @@ import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException
 
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.EnqueuedJob;
-import dev.forge.cluster.job.JobCount;
-import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
-import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
 import dev.forge.cluster.job.UniquePolicy;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.job.operations.JobCount;
+import dev.forge.cluster.job.operations.JobFilter;
+import dev.forge.cluster.job.operations.JobOperations;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;

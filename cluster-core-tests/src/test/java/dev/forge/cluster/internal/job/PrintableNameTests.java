@@ -5,8 +5,8 @@ package dev.forge.cluster.internal.job;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.runtime.Names;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;

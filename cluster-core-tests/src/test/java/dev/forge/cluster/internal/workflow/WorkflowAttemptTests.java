@@ -7,8 +7,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.node.TestCluster;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import dev.forge.cluster.workflow.Step;
 import dev.forge.cluster.workflow.StepStatus;
 import dev.forge.cluster.workflow.WorkflowContext;

@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.node.TestCluster;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import dev.forge.cluster.workflow.Step;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;

@@ -10,7 +10,7 @@ import dev.forge.cluster.internal.cron.CronSlotStore.DecidedSlot;
 import dev.forge.cluster.internal.cron.CronStore.CronRow;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.cron.CronStore.ScheduledDefinition;
-import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.handler.LeaderCapabilities;
 import dev.forge.cluster.internal.log.GuardedLogger;

@@ -4,7 +4,7 @@ package dev.forge.cluster.internal.daemon;
 
 import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.internal.daemon.DaemonHandler.Restarts;
-import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Backoff;
 import dev.forge.cluster.internal.runtime.ErrorText;

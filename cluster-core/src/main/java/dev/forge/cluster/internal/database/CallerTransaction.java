@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.database;
 import dev.forge.cluster.ForeignTransactionException;
 import dev.forge.cluster.ForeignTransactions;
 import dev.forge.cluster.ReadOnlyTransactionException;
+import dev.forge.cluster.internal.database.connection.ApplicationDataSource;
 import dev.forge.cluster.internal.log.CallSites;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;

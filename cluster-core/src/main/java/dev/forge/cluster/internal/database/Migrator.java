@@ -3,7 +3,11 @@
 package dev.forge.cluster.internal.database;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
+import dev.forge.cluster.internal.database.connection.DedicatedConnection;
+import dev.forge.cluster.internal.database.connection.Pooler;
+import dev.forge.cluster.internal.database.failure.Causes;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
 import java.sql.SQLException;

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.database;
 
-import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
+import dev.forge.cluster.internal.database.connection.ControlConnections;
+import dev.forge.cluster.internal.database.connection.DedicatedConnection;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -27,9 +30,6 @@ import org.springframework.transaction.support.TransactionTemplate;
  * for rows that others change, and continue with the new values. Under a snapshot they would fail.
  */
 public final class OwnTransactions extends JdbcTransactionManager {
-
-    /** As the first statement of a transaction; it changes nothing else. */
-    public static final String READ_COMMITTED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
     private static final long serialVersionUID = 1L;
     private static final Logger log = GuardedLogger.of(OwnTransactions.class);
@@ -102,7 +102,7 @@ public final class OwnTransactions extends JdbcTransactionManager {
         super.prepareTransactionalConnection(connection, definition);
         if (!readCommitted) {
             try (Statement statement = connection.createStatement()) {
-                statement.execute(READ_COMMITTED);
+                statement.execute(DedicatedConnection.READ_COMMITTED);
             }
         }
     }

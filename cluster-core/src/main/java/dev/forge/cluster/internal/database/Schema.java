@@ -4,6 +4,7 @@ package dev.forge.cluster.internal.database;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.SchemaMode;
+import dev.forge.cluster.internal.database.connection.Pooler;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
 import java.sql.SQLException;
@@ -122,7 +123,7 @@ public final class Schema {
             schema.channel = channel(jdbc, name);
             return schema;
         } catch (SQLException e) {
-            throw SchemaInstallation.unreachable(e);
+            throw Pooler.unreachable(e);
         } catch (DataAccessException e) {
             throw unreadable(name, e);
         }
@@ -141,7 +142,7 @@ public final class Schema {
             }
             return name;
         } catch (SQLException e) {
-            throw SchemaInstallation.unreachable(e);
+            throw Pooler.unreachable(e);
         }
     }
 

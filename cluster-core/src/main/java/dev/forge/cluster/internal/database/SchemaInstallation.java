@@ -59,13 +59,6 @@ final class SchemaInstallation {
         return product + " " + database.getDatabaseProductVersion();
     }
 
-    static ClusterStartupException unreachable(SQLException e) {
-        return new ClusterStartupException(
-                "Forge Cluster cannot connect to its database: " + e.getMessage(),
-                "Check spring.datasource.url, username and password, and forge.cluster.direct-connection.* if set.",
-                e);
-    }
-
     static void requireUsable(String name, Installed installed) {
         if (installed.version() < Schema.VERSION) {
             throw new ClusterStartupException(

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.database;
 
+import dev.forge.cluster.internal.database.connection.DedicatedConnection;
+import dev.forge.cluster.internal.database.connection.Pooler;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.Connection;
 import java.sql.SQLException;

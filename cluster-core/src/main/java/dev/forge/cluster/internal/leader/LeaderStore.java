@@ -3,9 +3,9 @@
 package dev.forge.cluster.internal.leader;
 
 import dev.forge.cluster.internal.database.CallerTransaction;
-import dev.forge.cluster.internal.database.DatabaseFailure;
-import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure.Kind;
 import java.time.Duration;
 import java.time.OffsetDateTime;
 import java.util.List;

@@ -4,9 +4,9 @@ package dev.forge.cluster.internal.node;
 
 import dev.forge.cluster.ClusterNotReadyException;
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.internal.database.ControlConnections;
-import dev.forge.cluster.internal.database.DatabaseFailure;
-import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
+import dev.forge.cluster.internal.database.connection.ControlConnections;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.NodeStore.Deadlines;
 import dev.forge.cluster.internal.node.NodeStore.HeartbeatResult;

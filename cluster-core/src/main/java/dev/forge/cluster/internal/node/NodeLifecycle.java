@@ -3,9 +3,9 @@
 package dev.forge.cluster.internal.node;
 
 import dev.forge.cluster.ClusterEvent;
-import dev.forge.cluster.internal.database.ControlConnections;
-import dev.forge.cluster.internal.database.DatabaseFailure;
-import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
+import dev.forge.cluster.internal.database.connection.ControlConnections;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.leader.ElectionStore;
 import dev.forge.cluster.internal.leader.Elector;
 import dev.forge.cluster.internal.leader.LeadershipBasis;

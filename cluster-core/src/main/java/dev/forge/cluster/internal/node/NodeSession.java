@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SessionConnection;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.leader.ElectionStore;
 import dev.forge.cluster.internal.leader.Elector;
 import dev.forge.cluster.internal.log.GuardedLogger;

@@ -4,10 +4,10 @@ package dev.forge.cluster.internal.node;
 
 import dev.forge.cluster.internal.audit.Audit;
 import dev.forge.cluster.internal.audit.Operation;
-import dev.forge.cluster.internal.database.DatabaseFailure;
-import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.observation.ObservationStore;

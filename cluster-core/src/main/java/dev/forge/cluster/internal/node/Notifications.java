@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.node;
 
-import dev.forge.cluster.internal.database.DatabaseFailure;
-import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import java.util.concurrent.atomic.AtomicBoolean;

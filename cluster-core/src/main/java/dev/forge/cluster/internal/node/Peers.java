@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.node;
 
 import dev.forge.cluster.ClusterEvent;
-import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.NodeStore.SeenNode;
 import dev.forge.cluster.internal.node.observation.ObservationStore;

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.ratelimit;
 
-import dev.forge.cluster.internal.database.ControlConnections;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.connection.ControlConnections;
 import dev.forge.cluster.internal.ratelimit.RateLimitStore.Grant;
 import dev.forge.cluster.internal.ratelimit.RateLimitStore.Request;
 import dev.forge.cluster.ratelimit.RateLimit;

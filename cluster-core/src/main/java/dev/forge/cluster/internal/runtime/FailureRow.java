@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.runtime;
 
-import dev.forge.cluster.internal.database.DatabaseAnswers;
+import dev.forge.cluster.internal.database.connection.DatabaseAnswers;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.LongPredicate;
 import java.util.function.LongSupplier;

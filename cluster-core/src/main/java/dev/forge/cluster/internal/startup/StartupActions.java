@@ -3,10 +3,10 @@
 package dev.forge.cluster.internal.startup;
 
 import dev.forge.cluster.ClusterStartupException;
-import dev.forge.cluster.internal.database.ControlConnections;
-import dev.forge.cluster.internal.database.DatabaseFailure;
-import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.connection.ControlConnections;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Member;

@@ -4,7 +4,7 @@ package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.BackoffStrategy;
 import dev.forge.cluster.internal.async.AsyncResults;
-import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.log.GuardedLogger;

@@ -3,8 +3,8 @@
 package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.async.AsyncResults;
-import dev.forge.cluster.internal.database.Causes;
-import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.Causes;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.job.handler.Claim;
 import dev.forge.cluster.internal.job.handler.RecordedOutcome;
 import dev.forge.cluster.internal.log.GuardedLogger;

@@ -3,7 +3,7 @@
 package dev.forge.cluster.autoconfigure.actuate;
 
 import dev.forge.cluster.autoconfigure.WakeupChannel;
-import dev.forge.cluster.autoconfigure.properties.PropertyRules;
+import dev.forge.cluster.autoconfigure.properties.value.PropertyRules;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.job.ClusterCoordinator;
 import java.time.Duration;

@@ -19,7 +19,7 @@ import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
-import dev.forge.cluster.job.JobOperations;
+import dev.forge.cluster.job.operations.JobOperations;
 import java.time.Duration;
 import java.util.List;
 import javax.sql.DataSource;

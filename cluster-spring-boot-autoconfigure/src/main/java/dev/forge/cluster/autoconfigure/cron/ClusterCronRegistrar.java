@@ -11,7 +11,7 @@ import dev.forge.cluster.autoconfigure.handler.HandlerRegistrar;
 import dev.forge.cluster.autoconfigure.handler.JobLimits;
 import dev.forge.cluster.autoconfigure.handler.MethodTransactions;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
-import dev.forge.cluster.autoconfigure.properties.CronProperties;
+import dev.forge.cluster.autoconfigure.properties.work.CronProperties;
 import dev.forge.cluster.cron.ClusterCron;
 import dev.forge.cluster.cron.CronContext;
 import dev.forge.cluster.cron.CronDefinition;

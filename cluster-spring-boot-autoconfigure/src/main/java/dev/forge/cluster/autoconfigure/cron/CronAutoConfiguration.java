@@ -8,7 +8,7 @@ import dev.forge.cluster.autoconfigure.ComponentOrder;
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
-import dev.forge.cluster.autoconfigure.properties.CronProperties;
+import dev.forge.cluster.autoconfigure.properties.work.CronProperties;
 import dev.forge.cluster.cron.Crons;
 import dev.forge.cluster.internal.cron.CronContexts;
 import dev.forge.cluster.internal.cron.CronDeclarations;

@@ -7,7 +7,7 @@ import dev.forge.cluster.autoconfigure.handler.AnnotatedMethods;
 import dev.forge.cluster.autoconfigure.handler.AsynchronousHandlers;
 import dev.forge.cluster.autoconfigure.handler.AttributeException;
 import dev.forge.cluster.autoconfigure.handler.AttributeReader;
-import dev.forge.cluster.autoconfigure.properties.DaemonProperties;
+import dev.forge.cluster.autoconfigure.properties.work.DaemonProperties;
 import dev.forge.cluster.daemon.ClusterDaemon;
 import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.daemon.DaemonScope;

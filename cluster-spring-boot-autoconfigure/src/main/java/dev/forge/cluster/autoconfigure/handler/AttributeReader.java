@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.handler;
 
-import dev.forge.cluster.autoconfigure.properties.PropertyRules;
+import dev.forge.cluster.autoconfigure.properties.value.PropertyRules;
 import dev.forge.cluster.internal.daemon.DaemonStore;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;

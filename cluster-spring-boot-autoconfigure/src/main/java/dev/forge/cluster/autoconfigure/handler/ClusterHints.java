@@ -8,7 +8,7 @@ import dev.forge.cluster.cron.CronContext;
 import dev.forge.cluster.daemon.ClusterDaemon;
 import dev.forge.cluster.daemon.DaemonContext;
 import dev.forge.cluster.internal.async.AsyncResults;
-import dev.forge.cluster.internal.database.PromptSocketFactory;
+import dev.forge.cluster.internal.database.connection.PromptSocketFactory;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.Outcome;

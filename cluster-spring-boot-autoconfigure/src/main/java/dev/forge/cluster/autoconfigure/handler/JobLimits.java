@@ -3,7 +3,7 @@
 package dev.forge.cluster.autoconfigure.handler;
 
 import dev.forge.cluster.BackoffStrategy;
-import dev.forge.cluster.autoconfigure.properties.JobProperties;
+import dev.forge.cluster.autoconfigure.properties.work.JobProperties;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.runtime.Backoff.Growth;
 import dev.forge.cluster.job.Backoff;

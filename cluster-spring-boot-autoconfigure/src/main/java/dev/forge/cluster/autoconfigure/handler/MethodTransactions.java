@@ -4,7 +4,7 @@ package dev.forge.cluster.autoconfigure.handler;
 
 import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
-import dev.forge.cluster.internal.database.Pooler;
+import dev.forge.cluster.internal.database.connection.Pooler;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import java.util.Arrays;
 import java.util.EnumSet;

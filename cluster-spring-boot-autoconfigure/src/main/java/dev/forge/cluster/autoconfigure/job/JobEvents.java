@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.job;
 
-import dev.forge.cluster.autoconfigure.properties.JobProperties;
+import dev.forge.cluster.autoconfigure.properties.work.JobProperties;
 import dev.forge.cluster.job.JobAttemptOutcome;
 import dev.forge.cluster.job.JobContext;
-import dev.forge.cluster.job.JobEnded;
-import dev.forge.cluster.job.JobFailed;
-import dev.forge.cluster.job.JobListener;
-import dev.forge.cluster.job.JobStarted;
 import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.observe.JobEnded;
+import dev.forge.cluster.job.observe.JobFailed;
+import dev.forge.cluster.job.observe.JobListener;
+import dev.forge.cluster.job.observe.JobStarted;
 import java.util.UUID;
 import org.springframework.context.ApplicationEventPublisher;
 

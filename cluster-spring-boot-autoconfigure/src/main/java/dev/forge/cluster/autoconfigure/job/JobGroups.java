@@ -7,7 +7,7 @@ import dev.forge.cluster.autoconfigure.handler.RateText;
 import dev.forge.cluster.internal.job.handler.JobHandler.GroupOfPayload;
 import dev.forge.cluster.internal.job.handler.JobHandler.Grouping;
 import dev.forge.cluster.job.ClusterJob;
-import dev.forge.cluster.job.JobLimits;
+import dev.forge.cluster.job.operations.JobLimits;
 import dev.forge.cluster.ratelimit.RateLimit;
 import java.beans.PropertyDescriptor;
 import java.lang.reflect.Field;

@@ -5,7 +5,7 @@ package dev.forge.cluster.autoconfigure.job;
 import com.zaxxer.hikari.HikariDataSource;
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
-import dev.forge.cluster.autoconfigure.properties.WorkerProperties;
+import dev.forge.cluster.autoconfigure.properties.work.WorkerProperties;
 import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.internal.cron.CronDeclarations;
 import dev.forge.cluster.internal.cron.CronStore;

@@ -12,7 +12,7 @@ import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
-import dev.forge.cluster.job.JobDemand;
+import dev.forge.cluster.job.operations.JobDemand;
 import dev.forge.cluster.leader.Leadership;
 import dev.forge.cluster.leader.LeadershipAcquired;
 import dev.forge.cluster.leader.LeadershipLost;

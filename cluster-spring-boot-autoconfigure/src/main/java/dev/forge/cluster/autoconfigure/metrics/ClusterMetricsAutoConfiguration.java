@@ -16,7 +16,7 @@ import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.state.StateStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowReports;
-import dev.forge.cluster.job.JobOperations;
+import dev.forge.cluster.job.operations.JobOperations;
 import dev.forge.cluster.leader.Leadership;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.config.MeterFilter;

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.metrics;
 
-import dev.forge.cluster.job.JobDemand;
-import dev.forge.cluster.job.JobDemand.Entry;
-import dev.forge.cluster.job.JobDemand.Total;
+import dev.forge.cluster.job.operations.JobDemand;
+import dev.forge.cluster.job.operations.JobDemand.Entry;
+import dev.forge.cluster.job.operations.JobDemand.Total;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.MultiGauge;
 import io.micrometer.core.instrument.Tags;

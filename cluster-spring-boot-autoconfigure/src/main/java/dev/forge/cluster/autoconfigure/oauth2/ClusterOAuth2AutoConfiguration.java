@@ -9,7 +9,7 @@ import dev.forge.cluster.autoconfigure.JacksonPayloadCodec;
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
-import dev.forge.cluster.autoconfigure.properties.PropertyRules;
+import dev.forge.cluster.autoconfigure.properties.value.PropertyRules;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.state.DefaultClusterStateStore;

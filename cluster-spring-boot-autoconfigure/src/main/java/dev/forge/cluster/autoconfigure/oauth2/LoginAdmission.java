@@ -3,7 +3,7 @@
 package dev.forge.cluster.autoconfigure.oauth2;
 
 import dev.forge.cluster.autoconfigure.ClientAddress;
-import dev.forge.cluster.autoconfigure.properties.OAuth2Properties;
+import dev.forge.cluster.autoconfigure.properties.web.OAuth2Properties;
 import dev.forge.cluster.internal.ratelimit.RateLimits;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimitDecision;

@@ -2,14 +2,38 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.properties;
 
-import static dev.forge.cluster.autoconfigure.properties.PropertyRules.atLeast;
-import static dev.forge.cluster.autoconfigure.properties.PropertyRules.atMost;
-import static dev.forge.cluster.autoconfigure.properties.PropertyRules.named;
-import static dev.forge.cluster.autoconfigure.properties.PropertyRules.notBlank;
-import static dev.forge.cluster.autoconfigure.properties.PropertyRules.require;
-import static dev.forge.cluster.autoconfigure.properties.PropertyRules.shorter;
+import static dev.forge.cluster.autoconfigure.properties.value.PropertyRules.atLeast;
+import static dev.forge.cluster.autoconfigure.properties.value.PropertyRules.atMost;
+import static dev.forge.cluster.autoconfigure.properties.value.PropertyRules.named;
+import static dev.forge.cluster.autoconfigure.properties.value.PropertyRules.notBlank;
+import static dev.forge.cluster.autoconfigure.properties.value.PropertyRules.require;
+import static dev.forge.cluster.autoconfigure.properties.value.PropertyRules.shorter;
 
 import dev.forge.cluster.ForeignTransactions;
+import dev.forge.cluster.autoconfigure.properties.node.DetectionProperties;
+import dev.forge.cluster.autoconfigure.properties.node.DirectConnectionProperties;
+import dev.forge.cluster.autoconfigure.properties.node.HeartbeatProperties;
+import dev.forge.cluster.autoconfigure.properties.node.LeaderProperties;
+import dev.forge.cluster.autoconfigure.properties.node.LockProperties;
+import dev.forge.cluster.autoconfigure.properties.node.NodeProperties;
+import dev.forge.cluster.autoconfigure.properties.node.SchemaProperties;
+import dev.forge.cluster.autoconfigure.properties.node.ShutdownProperties;
+import dev.forge.cluster.autoconfigure.properties.node.StartupProperties;
+import dev.forge.cluster.autoconfigure.properties.node.WakeupProperties;
+import dev.forge.cluster.autoconfigure.properties.web.AuditProperties;
+import dev.forge.cluster.autoconfigure.properties.web.DashboardProperties;
+import dev.forge.cluster.autoconfigure.properties.web.HealthProperties;
+import dev.forge.cluster.autoconfigure.properties.web.OAuth2Properties;
+import dev.forge.cluster.autoconfigure.properties.web.OperationsProperties;
+import dev.forge.cluster.autoconfigure.properties.web.RateLimitProperties;
+import dev.forge.cluster.autoconfigure.properties.web.WebProperties;
+import dev.forge.cluster.autoconfigure.properties.work.CronProperties;
+import dev.forge.cluster.autoconfigure.properties.work.DaemonProperties;
+import dev.forge.cluster.autoconfigure.properties.work.HistoryProperties;
+import dev.forge.cluster.autoconfigure.properties.work.JobProperties;
+import dev.forge.cluster.autoconfigure.properties.work.SweepProperties;
+import dev.forge.cluster.autoconfigure.properties.work.WorkerProperties;
+import dev.forge.cluster.autoconfigure.properties.work.WorkflowProperties;
 import dev.forge.cluster.leader.LeadershipLossAction;
 import dev.forge.cluster.node.NodeMode;
 import dev.forge.cluster.node.NodeRole;

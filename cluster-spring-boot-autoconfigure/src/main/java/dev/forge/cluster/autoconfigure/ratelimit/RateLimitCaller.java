@@ -3,7 +3,7 @@
 package dev.forge.cluster.autoconfigure.ratelimit;
 
 import dev.forge.cluster.autoconfigure.ClientAddress;
-import dev.forge.cluster.autoconfigure.properties.AddressRange;
+import dev.forge.cluster.autoconfigure.properties.value.AddressRange;
 import dev.forge.cluster.ratelimit.RateLimitDecision;
 import dev.forge.cluster.ratelimit.RateLimitKey;
 import jakarta.servlet.http.HttpServletResponse;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.ratelimit;
 
-import dev.forge.cluster.autoconfigure.properties.PropertyRules;
+import dev.forge.cluster.autoconfigure.properties.value.PropertyRules;
 import dev.forge.cluster.ratelimit.RateLimit;
 import dev.forge.cluster.ratelimit.RateLimitDecision;
 import java.util.LinkedHashMap;

@@ -6,7 +6,7 @@ import dev.forge.cluster.autoconfigure.ClusterAutoConfiguration;
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.OnClusterEnabled;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
-import dev.forge.cluster.autoconfigure.properties.StartupProperties;
+import dev.forge.cluster.autoconfigure.properties.node.StartupProperties;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.startup.DefaultStartupCoordinator;
 import dev.forge.cluster.internal.startup.StartupActions;

@@ -4,7 +4,7 @@ package dev.forge.cluster.autoconfigure.wakeup;
 
 import dev.forge.cluster.autoconfigure.ClusterLifecycle;
 import dev.forge.cluster.autoconfigure.WakeupChannel;
-import dev.forge.cluster.autoconfigure.properties.PropertyRules;
+import dev.forge.cluster.autoconfigure.properties.value.PropertyRules;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.job.ClusterCoordinator;

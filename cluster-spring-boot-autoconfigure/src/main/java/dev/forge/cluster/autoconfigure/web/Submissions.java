@@ -3,8 +3,8 @@
 package dev.forge.cluster.autoconfigure.web;
 
 import dev.forge.cluster.PayloadCodec;
-import dev.forge.cluster.autoconfigure.properties.WebProperties;
-import dev.forge.cluster.autoconfigure.properties.WebProperties.VisibleJobs;
+import dev.forge.cluster.autoconfigure.properties.web.WebProperties;
+import dev.forge.cluster.autoconfigure.properties.web.WebProperties.VisibleJobs;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.job.enqueue.SubmitterKeys;
 import dev.forge.cluster.internal.job.handler.JobHandler;

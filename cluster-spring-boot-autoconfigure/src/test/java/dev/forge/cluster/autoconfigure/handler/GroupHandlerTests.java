@@ -8,12 +8,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.JobContext;
-import dev.forge.cluster.job.JobLimits;
-import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.operations.JobLimits;
+import dev.forge.cluster.job.operations.JobOperations;
 import dev.forge.cluster.ratelimit.RateLimit;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;

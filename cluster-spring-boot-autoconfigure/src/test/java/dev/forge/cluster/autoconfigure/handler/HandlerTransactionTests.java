@@ -16,7 +16,7 @@ import dev.forge.cluster.job.JobContext;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import jakarta.persistence.EntityManagerFactory;
 import java.util.List;
 import java.util.UUID;

@@ -4,9 +4,9 @@ package dev.forge.cluster.autoconfigure.metrics;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import dev.forge.cluster.job.JobCount;
-import dev.forge.cluster.job.JobDemand;
-import dev.forge.cluster.job.JobDemand.Entry;
+import dev.forge.cluster.job.operations.JobCount;
+import dev.forge.cluster.job.operations.JobDemand;
+import dev.forge.cluster.job.operations.JobDemand.Entry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import java.time.Duration;
 import java.util.ArrayList;

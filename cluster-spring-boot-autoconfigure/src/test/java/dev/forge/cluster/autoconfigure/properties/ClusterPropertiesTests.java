@@ -8,6 +8,7 @@ import dev.forge.cluster.ClusterStartupException;
 import dev.forge.cluster.autoconfigure.ClusterStartupFailureAnalyzer;
 import dev.forge.cluster.autoconfigure.TestApplications;
 import dev.forge.cluster.autoconfigure.UnknownKeyFailureAnalyzer;
+import dev.forge.cluster.autoconfigure.properties.value.PropertyRules;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;

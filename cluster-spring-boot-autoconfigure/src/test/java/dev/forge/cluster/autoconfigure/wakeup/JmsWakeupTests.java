@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.wakeup;
 
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import jakarta.jms.ConnectionFactory;
 import org.apache.activemq.ActiveMQConnectionFactory;
 import org.apache.activemq.broker.BrokerService;

@@ -13,7 +13,7 @@ import dev.forge.cluster.autoconfigure.metrics.ClusterMetricsAutoConfiguration;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.job.ClusterJob;
 import dev.forge.cluster.job.Jobs;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.ServerSocket;

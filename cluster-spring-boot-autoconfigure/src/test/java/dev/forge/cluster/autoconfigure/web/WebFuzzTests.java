@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.autoconfigure.TestHttp;
 import dev.forge.cluster.autoconfigure.TestHttp.Answer;
-import dev.forge.cluster.test.ClusterPostgres;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.util.List;

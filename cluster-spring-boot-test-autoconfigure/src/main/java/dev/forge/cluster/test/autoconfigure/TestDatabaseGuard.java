@@ -3,7 +3,7 @@
 package dev.forge.cluster.test.autoconfigure;
 
 import dev.forge.cluster.autoconfigure.ClusterDatabase;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.sql.Connection;
 import java.sql.ResultSet;
 import java.sql.SQLException;

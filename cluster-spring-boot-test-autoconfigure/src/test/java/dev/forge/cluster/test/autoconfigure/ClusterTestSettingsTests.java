@@ -4,8 +4,8 @@ package dev.forge.cluster.test.autoconfigure;
 
 import static org.assertj.core.api.Assertions.assertThatIllegalArgumentException;
 
-import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.ClusterTester;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 

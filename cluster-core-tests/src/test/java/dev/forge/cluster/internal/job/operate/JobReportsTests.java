@@ -6,10 +6,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.job.operate.JobReports.Count;
 import dev.forge.cluster.internal.job.row.JobStoreFixture;
-import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobStatus;
-import dev.forge.cluster.test.ClusterPostgres;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.job.operations.JobFilter;
+import dev.forge.cluster.test.postgres.ClusterPostgres;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;

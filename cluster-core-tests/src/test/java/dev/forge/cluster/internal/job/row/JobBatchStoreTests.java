@@ -6,8 +6,8 @@ import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.job.operate.JobBatchReports;
 import dev.forge.cluster.internal.job.row.JobBatchStore.Changed;
 import dev.forge.cluster.internal.job.row.JobBatchStore.NewBatch;
@@ -15,7 +15,7 @@ import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.JobBatchStatus;
 import dev.forge.cluster.job.JobOptions;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.sql.Connection;
 import java.sql.Statement;
 import java.time.Duration;

@@ -11,7 +11,7 @@ import dev.forge.cluster.internal.job.row.JobDependencyStore.Candidate;
 import dev.forge.cluster.internal.job.row.JobDependencyStore.Decided;
 import dev.forge.cluster.internal.job.row.JobDependencyStore.Decision;
 import dev.forge.cluster.internal.job.row.JobDependencyStore.Waiter;
-import dev.forge.cluster.test.TestDatabase;
+import dev.forge.cluster.test.postgres.TestDatabase;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Objects;

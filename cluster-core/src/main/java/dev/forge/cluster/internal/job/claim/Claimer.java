@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.claim;
 
-import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.job.handler.WorkerSettings.LaneSettings;
 import dev.forge.cluster.internal.job.row.JobQueueStore.DueJob;
 import dev.forge.cluster.internal.job.row.Queue;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.finish;
 
-import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.job.row.HeldJobStore;
 import dev.forge.cluster.internal.job.row.JobFinishStore;
 import dev.forge.cluster.internal.log.GuardedLogger;

@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.job.handler;
 
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
-import dev.forge.cluster.job.JobExplanation;
+import dev.forge.cluster.job.operations.JobExplanation;
 import java.util.Optional;
 import java.util.UUID;
 

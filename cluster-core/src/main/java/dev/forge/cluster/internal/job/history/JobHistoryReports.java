@@ -3,12 +3,12 @@
 package dev.forge.cluster.internal.job.history;
 
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.job.JobHistory;
-import dev.forge.cluster.job.JobHistory.Backlog;
-import dev.forge.cluster.job.JobHistory.Point;
-import dev.forge.cluster.job.JobHistory.Times;
-import dev.forge.cluster.job.JobHistoryQuery;
-import dev.forge.cluster.job.JobSummary;
+import dev.forge.cluster.job.operations.JobHistory;
+import dev.forge.cluster.job.operations.JobHistory.Backlog;
+import dev.forge.cluster.job.operations.JobHistory.Point;
+import dev.forge.cluster.job.operations.JobHistory.Times;
+import dev.forge.cluster.job.operations.JobHistoryQuery;
+import dev.forge.cluster.job.operations.JobSummary;
 import java.sql.Array;
 import java.sql.ResultSet;
 import java.sql.SQLException;

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.history;
 
-import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.job.history.JobHistoryCounters.Row;
 import java.time.Duration;
 import java.util.Arrays;

@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.job.operate;
 
 import dev.forge.cluster.internal.runtime.Names;
-import dev.forge.cluster.job.JobFilter;
+import dev.forge.cluster.job.operations.JobFilter;
 import java.nio.charset.StandardCharsets;
 import org.jspecify.annotations.Nullable;
 

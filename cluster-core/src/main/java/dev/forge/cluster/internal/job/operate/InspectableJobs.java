@@ -3,9 +3,9 @@
 package dev.forge.cluster.internal.job.operate;
 
 import dev.forge.cluster.Page;
-import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobInfo;
 import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.operations.JobFilter;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
@@ -22,7 +22,7 @@ public interface InspectableJobs extends Jobs {
      */
     void requireKnown(String name);
 
-    /** Returns a page of jobs, as {@link dev.forge.cluster.job.JobOperations#search} does. */
+    /** Returns a page of jobs, as {@link dev.forge.cluster.job.operations.JobOperations#search} does. */
     Page<JobInfo> search(JobFilter filter, int limit, @Nullable String cursor);
 
     /** Reads the JSON of a payload. */

@@ -7,7 +7,7 @@ import dev.forge.cluster.internal.job.row.JobKeeping;
 import dev.forge.cluster.internal.job.row.JobNameStore;
 import dev.forge.cluster.internal.job.row.JobRows;
 import dev.forge.cluster.internal.job.row.Queue;
-import dev.forge.cluster.job.JobDemand;
+import dev.forge.cluster.job.operations.JobDemand;
 import java.sql.Array;
 import java.sql.SQLException;
 import java.time.Duration;

@@ -5,7 +5,7 @@ package dev.forge.cluster.internal.job.operate;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.row.JobLimitStore;
 import dev.forge.cluster.internal.job.row.JobRows;
-import dev.forge.cluster.job.JobLimits;
+import dev.forge.cluster.job.operations.JobLimits;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Types;

@@ -31,7 +31,7 @@ public final class JobWaitReports {
         this.client = JdbcClient.create(source);
     }
 
-    /** The limit that keeps a job waiting, in the words of {@link dev.forge.cluster.job.JobExplanation.Reason}. */
+    /** The limit that keeps a job waiting, in the words of {@link dev.forge.cluster.job.operations.JobExplanation.Reason}. */
     public enum Reason {
         WAITING_FOR_ORDER,
         GROUP_FULL,

@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.job.operate;
 
 import dev.forge.cluster.internal.runtime.PlainText;
-import dev.forge.cluster.job.JobLimits;
+import dev.forge.cluster.job.operations.JobLimits;
 import dev.forge.cluster.ratelimit.RateLimit;
 import java.util.StringJoiner;
 

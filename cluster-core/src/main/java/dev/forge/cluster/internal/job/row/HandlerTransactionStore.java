@@ -3,8 +3,8 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.CallerTransaction;
-import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.sql.PreparedStatement;

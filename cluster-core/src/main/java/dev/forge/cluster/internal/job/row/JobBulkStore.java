@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.row;
 
-import dev.forge.cluster.internal.database.DatabaseFailure;
-import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.job.JobFilter;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure.Kind;
+import dev.forge.cluster.job.operations.JobFilter;
 import java.time.Instant;
 import java.time.ZoneOffset;
 import java.util.ArrayList;

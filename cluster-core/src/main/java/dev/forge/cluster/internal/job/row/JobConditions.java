@@ -3,8 +3,8 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.runtime.EnumText;
-import dev.forge.cluster.job.JobFilter;
 import dev.forge.cluster.job.JobStatus;
+import dev.forge.cluster.job.operations.JobFilter;
 import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;

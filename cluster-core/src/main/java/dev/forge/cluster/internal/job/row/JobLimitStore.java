@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.job.JobLimits;
+import dev.forge.cluster.job.operations.JobLimits;
 import dev.forge.cluster.ratelimit.RateLimit;
 import java.sql.ResultSet;
 import java.sql.SQLException;

@@ -4,7 +4,7 @@ package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
-import dev.forge.cluster.job.JobLogLine;
+import dev.forge.cluster.job.operations.JobLogLine;
 import java.sql.Connection;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;

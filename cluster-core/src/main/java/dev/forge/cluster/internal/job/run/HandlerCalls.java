@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.job.run;
 
 import dev.forge.cluster.internal.async.AsyncResults;
-import dev.forge.cluster.internal.database.DatabaseFailure;
+import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.job.finish.Finisher;
 import dev.forge.cluster.internal.job.finish.JobEnd;
 import dev.forge.cluster.internal.job.handler.Claim.Stop;

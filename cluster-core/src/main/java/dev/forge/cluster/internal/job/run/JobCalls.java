@@ -4,7 +4,7 @@ package dev.forge.cluster.internal.job.run;
 
 import dev.forge.cluster.internal.job.run.HandlerCalls.Payload;
 import dev.forge.cluster.internal.log.GuardedLogger;
-import dev.forge.cluster.job.JobInterceptor;
+import dev.forge.cluster.job.observe.JobInterceptor;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;

@@ -7,7 +7,7 @@ import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.handler.WorkerSettings;
 import dev.forge.cluster.internal.job.row.JobStores;
 import dev.forge.cluster.internal.runtime.PayloadJson;
-import dev.forge.cluster.job.JobInterceptor;
+import dev.forge.cluster.job.observe.JobInterceptor;
 import java.util.List;
 import java.util.function.Supplier;
 

@@ -3,9 +3,9 @@
 package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.CallerTransaction;
-import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.connection.DedicatedConnection;
 import dev.forge.cluster.internal.job.row.ClaimKey;
 import dev.forge.cluster.internal.job.row.JobRows;
 import dev.forge.cluster.internal.runtime.EnumText;
@@ -76,7 +76,7 @@ public final class WorkflowHistoryStore {
     /** Makes the active transaction READ COMMITTED, if statements of this store are part of it. */
     public void makeReadCommitted() {
         if (joinsTransaction()) {
-            client.sql(OwnTransactions.READ_COMMITTED).update();
+            client.sql(DedicatedConnection.READ_COMMITTED).update();
         }
     }
 

@@ -14,8 +14,8 @@ import dev.forge.cluster.autoconfigure.operations.json.JsonObject;
 import dev.forge.cluster.autoconfigure.operations.json.ValueSanitizer;
 import dev.forge.cluster.job.JobBatch;
 import dev.forge.cluster.job.JobBatchInfo;
-import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.operations.JobOperations;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 

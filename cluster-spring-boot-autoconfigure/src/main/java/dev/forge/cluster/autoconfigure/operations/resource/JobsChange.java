@@ -5,8 +5,8 @@ package dev.forge.cluster.autoconfigure.operations.resource;
 import dev.forge.cluster.autoconfigure.operations.InvalidOperationException;
 import dev.forge.cluster.autoconfigure.operations.OperationRequest;
 import dev.forge.cluster.autoconfigure.operations.ResourceParameters;
-import dev.forge.cluster.job.BulkOptions;
-import dev.forge.cluster.job.JobFilter;
+import dev.forge.cluster.job.operations.BulkOptions;
+import dev.forge.cluster.job.operations.JobFilter;
 import java.time.Instant;
 import java.util.Set;
 

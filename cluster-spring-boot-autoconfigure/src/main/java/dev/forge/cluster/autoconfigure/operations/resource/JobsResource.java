@@ -19,15 +19,15 @@ import dev.forge.cluster.internal.job.operate.JobReports;
 import dev.forge.cluster.internal.job.row.JobNameStore;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.EnumText;
-import dev.forge.cluster.job.BulkResult;
 import dev.forge.cluster.job.EnqueuedJob;
-import dev.forge.cluster.job.JobExplanation;
 import dev.forge.cluster.job.JobInfo;
-import dev.forge.cluster.job.JobLogLine;
-import dev.forge.cluster.job.JobOperations;
 import dev.forge.cluster.job.JobRejectedException;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.Jobs;
+import dev.forge.cluster.job.operations.BulkResult;
+import dev.forge.cluster.job.operations.JobExplanation;
+import dev.forge.cluster.job.operations.JobLogLine;
+import dev.forge.cluster.job.operations.JobOperations;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
@@ -89,7 +89,7 @@ final class JobsResource extends Resource {
         return request.result(path.size() == 2 ? find(path.get(1), request.caller()) : null);
     }
 
-    /** Returns a page of the jobs of a filter without large values; {@link JobOperations#search(dev.forge.cluster.job.JobFilter, int, String)} states its bounds and its order. */
+    /** Returns a page of the jobs of a filter without large values; {@link JobOperations#search(dev.forge.cluster.job.operations.JobFilter, int, String)} states its bounds and its order. */
     private JsonObject list(OperationRequest request) {
         Sanitized shown = values.shownTo(request.caller());
         try {

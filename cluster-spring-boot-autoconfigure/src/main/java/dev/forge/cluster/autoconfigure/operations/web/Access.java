@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.autoconfigure.operations.web;
 
-import dev.forge.cluster.autoconfigure.properties.OperationsProperties;
+import dev.forge.cluster.autoconfigure.properties.web.OperationsProperties;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.springframework.core.env.Environment;

@@ -9,7 +9,7 @@ import dev.forge.cluster.autoconfigure.ConditionalOnClusterRole;
 import dev.forge.cluster.autoconfigure.NodeRuntime;
 import dev.forge.cluster.autoconfigure.operations.ClusterOperations;
 import dev.forge.cluster.autoconfigure.properties.ClusterProperties;
-import dev.forge.cluster.autoconfigure.properties.OperationsProperties;
+import dev.forge.cluster.autoconfigure.properties.web.OperationsProperties;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.node.NodeRole;
 import org.slf4j.Logger;

@@ -3,7 +3,7 @@
 package dev.forge.cluster.autoconfigure.operations.web;
 
 import dev.forge.cluster.autoconfigure.operations.web.Visitor.Csrf;
-import dev.forge.cluster.autoconfigure.properties.OperationsProperties.Authorities;
+import dev.forge.cluster.autoconfigure.properties.web.OperationsProperties.Authorities;
 import jakarta.servlet.http.HttpServletRequest;
 import java.util.Collection;
 import java.util.EnumSet;

@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.audit.AuditSource;
 import dev.forge.cluster.autoconfigure.operations.ClusterOperations;
-import dev.forge.cluster.autoconfigure.properties.OperationsProperties.Authorities;
+import dev.forge.cluster.autoconfigure.properties.web.OperationsProperties.Authorities;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
