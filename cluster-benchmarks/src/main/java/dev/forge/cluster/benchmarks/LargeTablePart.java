@@ -15,7 +15,7 @@ import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
 import dev.forge.cluster.internal.job.row.JobFinishStore;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
-import dev.forge.cluster.internal.job.row.JobKeeping;
+import dev.forge.cluster.internal.job.row.JobPurgeStore;
 import dev.forge.cluster.internal.job.row.JobQueueStore;
 import dev.forge.cluster.internal.job.row.JobQueueStore.Head;
 import dev.forge.cluster.internal.job.row.JobQueueStore.Queues;
@@ -156,12 +156,15 @@ final class LargeTablePart implements Part {
         void report(Rounds rounds) {
             var reports = new JobReports(server.schema(), server.pool());
             var lists = new JobListReports(server.schema(), server.pool());
-            var keeping = new JobKeeping(server.schema(), server.pool());
+            var keeping = new JobPurgeStore(server.schema(), server.pool());
             timed(rounds, REPORTED.get(0), reports::unfinished);
             timed(rounds, REPORTED.get(1), reports::oldestAge);
             timed(rounds, REPORTED.get(2), () -> lists.list(JobFilter.all(), 100));
             timed(rounds, REPORTED.get(3), () -> lists.count(JobFilter.all().withStatuses(JobStatus.FAILED)));
-            timed(rounds, REPORTED.get(4), () -> keeping.purge(new JobKeeping.Expiry(RETENTION, RETENTION, ""), 1_000));
+            timed(
+                    rounds,
+                    REPORTED.get(4),
+                    () -> keeping.purge(new JobPurgeStore.Expiry(RETENTION, RETENTION, ""), 1_000));
         }
 
         private static <T> T timed(Rounds rounds, String what, Supplier<T> call) {

@@ -6,8 +6,8 @@ import static dev.forge.cluster.internal.PatientAwaits.awaitOften;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.internal.job.row.JobStore;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
+import dev.forge.cluster.internal.job.row.UniqueJobStore;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowSettings.SignalLimits;
 import dev.forge.cluster.internal.workflow.store.WorkflowSignalStore;
@@ -133,7 +133,7 @@ class IsolationTests {
 
     @Test
     void key_that_is_taken_meanwhile_causes_no_error() {
-        var jobs = new JobStore(schema, database.dataSource());
+        var jobs = new UniqueJobStore(schema, database.dataSource());
         NewJob other = job();
         new CallerTransaction(database.dataSource()).inOne(() -> {
             jobs.insertUnique(job(), "first", UniquePolicy.KEEP);

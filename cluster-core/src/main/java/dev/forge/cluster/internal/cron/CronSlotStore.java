@@ -14,6 +14,7 @@ import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.job.row.JobInsertStore;
 import dev.forge.cluster.internal.runtime.EnumText;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
@@ -225,27 +226,24 @@ final class CronSlotStore {
     /** Enqueues the jobs of slots that run. */
     void enqueue(List<DecidedSlot> runs, @Nullable Long term) {
         jdbc.update(
-                schema.sql("""
-                INSERT INTO ~.forge_jobs
-                    (id, name, payload, worker_capability, scheduled_at, max_attempts, priority, job_group, metadata,
-                     body_bytes)
-                SELECT d.job_id, coalesce(c.handler, c.name), c.payload, d.capability,
+                schema.sql(JobInsertStore.inserting()
+                        + """
+                SELECT d.job_id, coalesce(c.handler, c.name), c.payload, c.priority, d.capability,
                        clock_timestamp() + d.delay * interval '1 millisecond', c.max_attempts,
-                       c.priority, c.job_group,
                        jsonb_strip_nulls(jsonb_build_object(
                            'cron', c.name, 'slot', %1$s, 'firedAt', %2$s, 'previousSlot', %3$s, 'term', ?::text,
                            '%4$s', c.timeout_millis::text, '%5$s', c.retention_millis::text)),
                        -- With room for the metadata. A large payload is measured when it is claimed.
-                       CASE WHEN pg_column_size(c.payload) <= 1000 THEN octet_length(c.payload::text) + 1000 END
+                       CASE WHEN pg_column_size(c.payload) <= 1000 THEN octet_length(c.payload::text) + 1000 END, c.job_group
                 FROM unnest(?::text[], ?::timestamptz[], ?::uuid[], ?::text[], ?::bigint[], ?::timestamptz[])
                     AS d (cron, slot, job_id, capability, delay, previous)
                 JOIN ~.forge_crons c ON c.name = d.cron
                 """.formatted(
-                                iso("d.slot"),
-                                iso("clock_timestamp()"),
-                                iso("d.previous"),
-                                JobHandler.Limits.TIMEOUT_KEY,
-                                JobHandler.Limits.RETENTION_KEY)),
+                                        iso("d.slot"),
+                                        iso("clock_timestamp()"),
+                                        iso("d.previous"),
+                                        JobHandler.Limits.TIMEOUT_KEY,
+                                        JobHandler.Limits.RETENTION_KEY)),
                 statement -> {
                     statement.setString(1, term == null ? null : term.toString());
                     int at = 2;

@@ -24,6 +24,7 @@ import dev.forge.cluster.internal.job.operate.JobBatchReports;
 import dev.forge.cluster.internal.job.operate.JobDemandReader;
 import dev.forge.cluster.internal.job.operate.JobDemandReports;
 import dev.forge.cluster.internal.job.operate.JobExplainer;
+import dev.forge.cluster.internal.job.operate.JobExportReports;
 import dev.forge.cluster.internal.job.operate.JobExports;
 import dev.forge.cluster.internal.job.operate.JobLimitReports;
 import dev.forge.cluster.internal.job.operate.JobListReports;
@@ -32,14 +33,16 @@ import dev.forge.cluster.internal.job.operate.JobSearchReports;
 import dev.forge.cluster.internal.job.operate.LimitText;
 import dev.forge.cluster.internal.job.row.JobBatchStore;
 import dev.forge.cluster.internal.job.row.JobBulkStore;
+import dev.forge.cluster.internal.job.row.JobCancelStore;
+import dev.forge.cluster.internal.job.row.JobCancelStore.CancelledJob;
 import dev.forge.cluster.internal.job.row.JobDependencyStore;
+import dev.forge.cluster.internal.job.row.JobInsertStore;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobLimitStore;
 import dev.forge.cluster.internal.job.row.JobLogStore;
 import dev.forge.cluster.internal.job.row.JobNameStore;
-import dev.forge.cluster.internal.job.row.JobStore;
-import dev.forge.cluster.internal.job.row.JobStore.Cancelled;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
-import dev.forge.cluster.internal.job.row.JobSuccessorStore;
+import dev.forge.cluster.internal.job.row.JobReleaseStore;
+import dev.forge.cluster.internal.job.row.JobRestartStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.Arguments;
@@ -95,8 +98,9 @@ public final class DefaultJobs implements InspectableJobs {
     private final JobHandlers handlers;
     private final CallerTransaction caller;
     private final CallerTransaction separately;
-    private final JobStore inCallersTransaction;
-    private final JobSuccessorStore successors;
+    private final JobCancelStore cancels;
+    private final JobRestartStore restarts;
+    private final JobReleaseStore successors;
     private final JobReports reports;
     private final JobListReports lists;
     private final JobSearchReports search;
@@ -135,23 +139,24 @@ public final class DefaultJobs implements InspectableJobs {
         DataSource application = dependencies.application;
         this.caller = new CallerTransaction(application);
         this.separately = new CallerTransaction(dependencies.control);
-        this.inCallersTransaction = new JobStore(schema, application);
+        this.cancels = new JobCancelStore(schema, application);
+        this.restarts = new JobRestartStore(schema, application);
         this.reports = new JobReports(schema, application);
         this.lists = new JobListReports(schema, application);
         this.search = new JobSearchReports(schema, application, node::nanos);
         this.logs = new JobLogStore(schema, application);
-        var bulkStore = new JobBulkStore(schema, application);
         Audit audit = node.resources().audit();
         this.auditedInCallersTransaction = audit.on(application);
         this.audited = audit.on(dependencies.control);
         this.bulk = new BulkJobs(
-                new BulkJobs.Stores(search, bulkStore, auditedInCallersTransaction),
+                new BulkJobs.Stores(search, new JobBulkStore(schema, application), auditedInCallersTransaction),
                 handlers,
                 engine.news(),
                 caller,
                 node::nanos);
-        this.exports = new JobExports(search, bulkStore, dependencies.engine.maxBytes());
-        this.successors = new JobSuccessorStore(schema, dependencies.control);
+        this.exports =
+                new JobExports(search, new JobExportReports(schema, application), dependencies.engine.maxBytes());
+        this.successors = new JobReleaseStore(schema, dependencies.control);
         this.nameStore = new JobNameStore(schema, dependencies.control);
         this.limits = new JobLimitStore(schema, dependencies.control);
         this.names = new RegisteredJobNames(node, handlers, dependencies.control);
@@ -161,7 +166,11 @@ public final class DefaultJobs implements InspectableJobs {
         this.batches = new JobBatchStore(schema, application);
         this.batchReports = new JobBatchReports(schema, application);
         this.batchOpener = new JobBatchOpener(
-                names, newJobs, ids, new JobBatchOpener.Stores(inCallersTransaction, batches), caller);
+                names,
+                newJobs,
+                ids,
+                new JobBatchOpener.Stores(new JobInsertStore(schema, application), batches),
+                caller);
         this.enqueuer =
                 new JobEnqueuer(engine.news(), names, newJobs, caller, schema, application, dependencies.control);
         this.explainer = new JobExplainer(
@@ -370,10 +379,10 @@ public final class DefaultJobs implements InspectableJobs {
     public boolean cancel(UUID id) {
         Arguments.required("Jobs.cancel", "id", id);
         requireMayChange("Jobs.cancel");
-        Cancelled cancelled = auditedInCallersTransaction
+        CancelledJob cancelled = auditedInCallersTransaction
                 .record(
                         new Operation("job.cancel", id),
-                        () -> inCallersTransaction.cancel(id, ownedPrefixes()),
+                        () -> cancels.cancel(id, ownedPrefixes()),
                         found -> found.isPresent() ? 1 : 0)
                 .orElse(null);
         if (cancelled == null) {
@@ -389,7 +398,7 @@ public final class DefaultJobs implements InspectableJobs {
                 }));
                 engine.announce(JobPriority.NORMAL);
             }
-            engine.news().cancelled(id, cancelled.batch(), cancelled.node() != null);
+            engine.news().cancelled(id, cancelled.batch(), cancelled.held());
         });
         return true;
     }
@@ -399,7 +408,7 @@ public final class DefaultJobs implements InspectableJobs {
         Arguments.required("Jobs.retry", "id", id);
         requireMayChange("Jobs.retry");
         boolean restarted = auditedInCallersTransaction.record(
-                new Operation("job.retry", id), () -> inCallersTransaction.retry(id, ownedPrefixes()));
+                new Operation("job.retry", id), () -> restarts.retry(id, ownedPrefixes()));
         if (restarted) {
             caller.afterCommit(() -> engine.announce(JobPriority.NORMAL));
         } else {
@@ -418,10 +427,10 @@ public final class DefaultJobs implements InspectableJobs {
             return false;
         }
         rejectOwned(id, OwnedJobs::retryAdvice);
-        JobStore.Edit edit = newJobs.edit(job, json);
+        JobRestartStore.Edit edit = newJobs.edit(job, json);
         boolean restarted = auditedInCallersTransaction.record(
                 new Operation("job.retry", id, "with another payload"),
-                () -> inCallersTransaction.retry(id, ownedPrefixes(), edit));
+                () -> restarts.retry(id, ownedPrefixes(), edit));
         if (restarted) {
             caller.afterCommit(() -> engine.announce(JobPriority.NORMAL));
         }

@@ -6,8 +6,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobQueueStore.Head;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.test.ClusterPostgres;
 import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;

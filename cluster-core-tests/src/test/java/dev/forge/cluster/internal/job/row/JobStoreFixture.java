@@ -10,9 +10,9 @@ import dev.forge.cluster.internal.job.operate.JobReports;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.Overdue;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.test.ClusterPostgres;
@@ -42,8 +42,11 @@ public abstract class JobStoreFixture {
     static final Queue QUEUE = Queue.ungrouped("job", "", 50);
     protected final TestDatabase database;
     protected final JdbcClient jdbc;
-    protected final JobStore jobs;
-    protected final JobSuccessorStore successors;
+    protected final JobInsertStore jobs;
+    protected final UniqueJobStore unique;
+    protected final JobCancelStore cancels;
+    protected final JobRestartStore restarts;
+    protected final JobReleaseStore successors;
     protected final JobQueueStore queues;
     protected final JobClaimStore claims;
     protected final HeldJobStore held;
@@ -53,7 +56,7 @@ public abstract class JobStoreFixture {
     protected final JobReports reports;
     protected final JobListReports lists;
     protected final JobDemandReports demand;
-    protected final JobKeeping keeping;
+    protected final JobPurgeStore keeping;
     protected final JobNameStore names;
     protected final UUID one = UUID.randomUUID();
     protected final UUID two = UUID.randomUUID();
@@ -62,8 +65,11 @@ public abstract class JobStoreFixture {
         this.database = database;
         this.jdbc = database.jdbc();
         Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
-        this.jobs = new JobStore(schema, database.dataSource());
-        this.successors = new JobSuccessorStore(schema, database.dataSource());
+        this.jobs = new JobInsertStore(schema, database.dataSource());
+        this.unique = new UniqueJobStore(schema, database.dataSource());
+        this.cancels = new JobCancelStore(schema, database.dataSource());
+        this.restarts = new JobRestartStore(schema, database.dataSource());
+        this.successors = new JobReleaseStore(schema, database.dataSource());
         this.queues = new JobQueueStore(schema, database.dataSource());
         this.claims = new JobClaimStore(schema, database.dataSource());
         this.held = new HeldJobStore(schema, database.dataSource());
@@ -73,7 +79,7 @@ public abstract class JobStoreFixture {
         this.reports = new JobReports(schema, database.dataSource());
         this.lists = new JobListReports(schema, database.dataSource());
         this.demand = new JobDemandReports(schema, database.dataSource());
-        this.keeping = new JobKeeping(schema, database.dataSource());
+        this.keeping = new JobPurgeStore(schema, database.dataSource());
         this.names = new JobNameStore(schema, database.dataSource());
     }
 

@@ -5,8 +5,10 @@ package dev.forge.cluster.internal.job.row;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
+import java.sql.SQLException;
 import java.sql.Types;
 import java.time.Duration;
 import java.util.Collection;
@@ -25,6 +27,10 @@ import org.springframework.jdbc.core.simple.JdbcClient;
  * changes only rows that the node still holds in the same epoch.
  */
 public final class HeldJobStore {
+
+    /** What changes in a job {@code j} that its node gives back: the attempt does not count. */
+    static final String GIVEN_BACK =
+            "status = 'pending', worker_id = NULL, lease_expires_at = NULL, attempts = greatest(j.attempts, 1) - 1";
 
     private final Schema schema;
     private final JdbcTemplate jdbc;
@@ -56,18 +62,41 @@ public final class HeldJobStore {
     public void returnWithGroups(UUID node, Map<ClaimKey, String> groups) {
         List<ClaimKey> keys = JobRows.sorted(groups.keySet());
         jdbc.update(schema.sql("""
-                UPDATE ~.forge_jobs j
-                SET job_group = d.job_group, status = 'pending', worker_id = NULL, lease_expires_at = NULL, started_at = NULL,
-                    attempts = greatest(j.attempts, 1) - 1
+                UPDATE ~.forge_jobs j SET %s, started_at = NULL, job_group = d.job_group
                 FROM unnest(?::uuid[], ?::bigint[], ?::text[]) AS d (id, epoch, job_group)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
-                """.formatted(JobRows.HELD_BY_NODE)), statement -> {
+                """.formatted(GIVEN_BACK, JobRows.HELD_BY_NODE)), statement -> {
             Connection connection = statement.getConnection();
-            statement.setArray(1, SqlArrays.of(connection, "uuid", keys, ClaimKey::id));
-            statement.setArray(2, SqlArrays.of(connection, "int8", keys, ClaimKey::epoch));
+            bind(statement, keys);
             statement.setArray(3, SqlArrays.of(connection, "text", keys, groups::get));
             statement.setObject(4, node);
         });
+    }
+
+    /**
+     * Returns a statement that gives back the job {@code j} of a workflow run until the run continues. Its parameters: {@code :until}
+     * and {@code :forever} say when, {@code :other} is the job or batch that it waits for, {@code :progress} is JSON.
+     *
+     * @param held whether the node holds the job, in SQL
+     */
+    public static String suspending(String held) {
+        return """
+                UPDATE ~.forge_jobs j
+                SET %s, started_at = NULL, recoveries = 0, waits_for = :other, progress = coalesce(:progress::jsonb, j.progress),
+                    scheduled_at = CASE WHEN :forever THEN 'infinity' ELSE greatest(:until::timestamptz, clock_timestamp()) END
+                WHERE %s
+                RETURNING j.id
+                """.formatted(GIVEN_BACK, held);
+    }
+
+    /** Forgets the node failures of a job that this node holds: it makes progress, so it does not crash its nodes. */
+    public void resetRecoveries(UUID node, ClaimKey key) {
+        jdbc.update(
+                schema.sql("UPDATE ~.forge_jobs j SET recoveries = 0 WHERE j.id = ? AND j.claim_epoch = ? AND "
+                        + JobRows.HELD_BY_NODE),
+                key.id(),
+                key.epoch(),
+                node);
     }
 
     /** Writes the progress of a job; false if its row is locked or this node no longer holds it. */
@@ -141,16 +170,66 @@ public final class HeldJobStore {
                 .single();
     }
 
+    /** The result of reading a claimed job. */
+    public sealed interface Reading {
+
+        /** The job with its payload, checkpoint and metadata. */
+        record Read(Claimed job) implements Reading {}
+
+        /** The job is too large to be read. */
+        record TooLarge(long bytes) implements Reading {}
+
+        /** This node no longer holds the job. */
+        record Lost() implements Reading {}
+    }
+
+    /**
+     * Reads payload, checkpoint and metadata of a job that was claimed without them.
+     *
+     * @param most the largest number of bytes to read; measured, whatever the row claims
+     */
+    public Reading read(UUID node, Claimed job, long most) {
+        return client.sql(schema.sql("""
+                SELECT bytes, CASE WHEN bytes <= :most THEN payload::text END,
+                       CASE WHEN bytes <= :most THEN checkpoint::text END, CASE WHEN bytes <= :most THEN metadata::text END
+                FROM (SELECT j.payload, j.checkpoint, j.metadata,
+                             octet_length(j.payload::text)::bigint + octet_length(j.metadata::text)
+                             + coalesce(octet_length(j.checkpoint::text), 0) AS bytes
+                      FROM ~.forge_jobs j
+                      WHERE j.id = :id AND j.claim_epoch = :epoch AND j.worker_id = :node AND j.status IN %s
+                      OFFSET 0) AS measured
+                """.formatted(JobRows.HELD)))
+                .param("most", most)
+                .param("id", job.id())
+                .param("epoch", job.epoch())
+                .param("node", node)
+                .query((row, n) -> {
+                    String payload = row.getString(2);
+                    String metadata = row.getString(4);
+                    return payload == null || metadata == null
+                            ? new Reading.TooLarge(row.getLong(1))
+                            : new Reading.Read(job.with(row.getLong(1), payload, row.getString(3), metadata));
+                })
+                .optional()
+                .orElseGet(Reading.Lost::new);
+    }
+
     /** Runs a statement whose parameters are the ids and epochs of claims and their node, and which returns claims. */
     static List<ClaimKey> claims(JdbcTemplate jdbc, String sql, UUID node, List<ClaimKey> keys) {
         return jdbc.query(
                 connection -> {
                     PreparedStatement statement = connection.prepareStatement(sql);
-                    statement.setArray(1, SqlArrays.of(connection, "uuid", keys, ClaimKey::id));
-                    statement.setArray(2, SqlArrays.of(connection, "int8", keys, ClaimKey::epoch));
+                    bind(statement, keys);
                     statement.setObject(3, node);
                     return statement;
                 },
                 (row, n) -> new ClaimKey(row.getObject(1, UUID.class), row.getLong(2)));
+    }
+
+    /** Binds ids and epochs, the first two parameters of a statement. */
+    static void bind(PreparedStatement statement, List<ClaimKey> keys) throws SQLException {
+        Connection connection = statement.getConnection();
+        statement.setArray(1, SqlArrays.of(connection, "uuid", keys, ClaimKey::id));
+        statement.setArray(2, SqlArrays.of(connection, "int8", keys, ClaimKey::epoch));
     }
 }

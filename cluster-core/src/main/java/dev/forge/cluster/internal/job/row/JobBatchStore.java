@@ -201,7 +201,7 @@ public final class JobBatchStore {
                                            OR s.succeeded AND b.succeeded_at IS NULL)
                     RETURNING b.*
                 ), released AS (
-                    UPDATE ~.forge_jobs j SET waits_for = NULL, scheduled_at = greatest(j.scheduled_at, clock_timestamp())
+                    UPDATE ~.forge_jobs j SET %9$s
                     FROM changed c
                     WHERE j.waits_for = ANY (ARRAY(SELECT id FROM changed)) AND j.waits_for = c.id AND j.status = 'pending'
                       AND CASE WHEN j.id = c.on_failure THEN c.failed_at IS NOT NULL
@@ -224,7 +224,8 @@ public final class JobBatchStore {
                                 existsPurged("failed"),
                                 existsPart("failed_at IS NOT NULL"),
                                 exists(ACTIVE),
-                                existsPart("ended_at IS NULL"))))
+                                existsPart("ended_at IS NULL"),
+                                JobReleaseStore.FREED)))
                 .param(ids.toArray(UUID[]::new))
                 .query((row, n) ->
                         new Changed(row.getObject(1, UUID.class), row.getObject(2, UUID.class), row.getInt(3)))
@@ -287,50 +288,6 @@ public final class JobBatchStore {
                 .param("limit", limit)
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
-    }
-
-    /**
-     * A job that was cancelled.
-     *
-     * @param held whether a node held it
-     */
-    public record CancelledJob(UUID id, boolean held) {}
-
-    /** Cancels jobs of those of these batches that were cancelled, up to the limit; returns the jobs. Skips locked rows. */
-    public List<CancelledJob> cancelJobs(Collection<UUID> ids, int limit) {
-        return client.sql(schema.sql("""
-                UPDATE ~.forge_jobs j
-                SET %4$s, last_error = 'its batch was cancelled'
-                WHERE id = ANY (ARRAY(
-                    SELECT m.id FROM ~.forge_job_batches b
-                    CROSS JOIN LATERAL (SELECT j.id %1$s AND j.status IN %2$s %3$s LIMIT :limit FOR UPDATE SKIP LOCKED) AS m
-                    WHERE b.id = ANY (:ids::uuid[]) AND b.cancelled_at IS NOT NULL AND b.ended_at IS NULL
-                    LIMIT :limit))
-                RETURNING id, worker_id IS NOT NULL
-                """.formatted(jobsIn(ACTIVE), JobRows.ACTIVE, inOrder(), JobStore.CANCELLED)))
-                .param("limit", limit)
-                .param("ids", ids.toArray(UUID[]::new))
-                .query((row, n) -> new CancelledJob(row.getObject(1, UUID.class), row.getBoolean(2)))
-                .list();
-    }
-
-    /** Retries failed jobs of those of these batches for which that was requested, up to the limit; returns how many. */
-    public int retryJobs(Collection<UUID> ids, int limit) {
-        return client.sql(schema.sql("""
-                UPDATE ~.forge_jobs
-                SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, finished_at = NULL,
-                    started_at = NULL, worker_id = NULL, retention = NULL, waits_for = NULL
-                WHERE id = ANY (ARRAY(
-                    SELECT m.id FROM ~.forge_job_batches b
-                    CROSS JOIN LATERAL (
-                        SELECT j.id %1$s AND j.status IN ('failed', 'abandoned') AND j.finished_at <= b.retry_up_to %2$s
-                        LIMIT :limit FOR UPDATE SKIP LOCKED) AS m
-                    WHERE b.id = ANY (:ids::uuid[]) AND b.retry_up_to IS NOT NULL
-                    LIMIT :limit))
-                """.formatted(jobsIn(FAILED), inOrder())))
-                .param("limit", limit)
-                .param("ids", ids.toArray(UUID[]::new))
-                .update();
     }
 
     /** Ends the requested retries of those of these batches whose failed jobs have all been retried. */

@@ -19,7 +19,6 @@ import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.JdbcTemplate;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
  * Claims due jobs and maintains claims while their handlers run. A claim raises {@code claim_epoch}. Every later statement of its
@@ -52,12 +51,10 @@ public final class JobClaimStore {
 
     private final Schema schema;
     private final JdbcTemplate jdbc;
-    private final JdbcClient client;
 
     public JobClaimStore(Schema schema, DataSource source) {
         this.schema = schema;
         this.jdbc = new JdbcTemplate(source);
-        this.client = JdbcClient.create(jdbc);
     }
 
     /**
@@ -106,7 +103,7 @@ public final class JobClaimStore {
      * @param waitedMillis how long the job had been due when it was claimed
      * @param started whether the row has the status running already
      * @param bytes approximate size of payload, checkpoint and metadata
-     * @param read whether these three were read with the claim; otherwise {@link #read} reads them
+     * @param read whether these three were read with the claim; otherwise {@link HeldJobStore#read} reads them
      * @param hasKey whether the job has a unique key, so that another job may wait for its end
      * @param group the group of the job; null: none
      * @param batch the batch that the job belongs to; null: none
@@ -144,31 +141,28 @@ public final class JobClaimStore {
             return new Mark(scheduledAt, id);
         }
 
-        private Claimed with(Body body) {
+        /** Returns the job with its payload, checkpoint and metadata. */
+        Claimed with(long bytes, String payload, @Nullable String checkpoint, String metadata) {
             return new Claimed(
                     id,
                     queue,
-                    body.payload,
+                    payload,
                     attempt,
                     maxAttempts,
                     epoch,
                     recoveries,
                     scheduledAt,
-                    body.checkpoint,
-                    body.metadata,
+                    checkpoint,
+                    metadata,
                     waitedMillis,
                     started,
-                    body.bytes,
+                    bytes,
                     true,
                     hasKey,
                     group,
                     batch);
         }
     }
-
-    /** What a handler receives of a job, all of it JSON. */
-    private record Body(
-            long bytes, String payload, @Nullable String checkpoint, String metadata) {}
 
     /** Returns whether a claim took all due jobs of its queue, so that neither the limit nor {@link #CLAIM_BYTES} ended it. */
     public static boolean isShort(List<Claimed> claimed, int limit) {
@@ -392,49 +386,5 @@ public final class JobClaimStore {
                     }
                 });
         return Objects.requireNonNull(turns[0], "forge_pick_jobs returns one row");
-    }
-
-    /** The result of reading a claimed job. */
-    public sealed interface Reading {
-
-        /** The job with its payload, checkpoint and metadata. */
-        record Read(Claimed job) implements Reading {}
-
-        /** The job is too large to be read. */
-        record TooLarge(long bytes) implements Reading {}
-
-        /** This node no longer holds the job. */
-        record Lost() implements Reading {}
-    }
-
-    /**
-     * Reads payload, checkpoint and metadata of a job that was claimed without them.
-     *
-     * @param most the largest number of bytes to read; measured, whatever the row claims
-     */
-    public Reading read(UUID node, Claimed job, long most) {
-        return client.sql(schema.sql("""
-                SELECT bytes, CASE WHEN bytes <= :most THEN payload::text END,
-                       CASE WHEN bytes <= :most THEN checkpoint::text END, CASE WHEN bytes <= :most THEN metadata::text END
-                FROM (SELECT j.payload, j.checkpoint, j.metadata,
-                             octet_length(j.payload::text)::bigint + octet_length(j.metadata::text)
-                             + coalesce(octet_length(j.checkpoint::text), 0) AS bytes
-                      FROM ~.forge_jobs j
-                      WHERE j.id = :id AND j.claim_epoch = :epoch AND j.worker_id = :node AND j.status IN %s
-                      OFFSET 0) AS measured
-                """.formatted(JobRows.HELD)))
-                .param("most", most)
-                .param("id", job.id)
-                .param("epoch", job.epoch)
-                .param("node", node)
-                .query((row, n) -> {
-                    String payload = row.getString(2);
-                    String metadata = row.getString(4);
-                    return payload == null || metadata == null
-                            ? new Reading.TooLarge(row.getLong(1))
-                            : new Reading.Read(job.with(new Body(row.getLong(1), payload, row.getString(3), metadata)));
-                })
-                .optional()
-                .orElseGet(Reading.Lost::new);
     }
 }

@@ -175,11 +175,10 @@ public final class JobDependencyStore {
                         WHERE j.id = x.id AND j.waits_for = j.id AND j.status = 'pending' LIMIT 1 FOR UPDATE) AS j
                 ), decided AS (
                     UPDATE ~.forge_jobs j
-                    SET waits_for = NULL, status = CASE WHEN x.failed IS NULL THEN j.status ELSE 'cancelled' END,
+                    SET %6$s, status = CASE WHEN x.failed IS NULL THEN j.status ELSE 'cancelled' END,
                         finished_at = CASE WHEN x.failed IS NOT NULL THEN clock_timestamp() END,
                         last_error = CASE WHEN x.failed IS NULL THEN j.last_error
-                                          ELSE 'job ' || x.failed || ' had to complete first and did not' END,
-                        scheduled_at = greatest(j.scheduled_at, clock_timestamp())
+                                          ELSE 'job ' || x.failed || ' had to complete first and did not' END
                     FROM ready x WHERE j.id = x.id
                     RETURNING j.id, j.batch_id, x.failed IS NOT NULL AS cancelled
                 ), forgotten AS (
@@ -193,7 +192,8 @@ public final class JobDependencyStore {
                                 WAITS.formatted("", 2, JobRows.ACTIVE),
                                 UNSUCCESSFUL,
                                 JobRows.ACTIVE,
-                                AWAITED.formatted("x.id"))))
+                                AWAITED.formatted("x.id"),
+                                JobReleaseStore.FREED)))
                 .param("ids", candidates.stream().map(Candidate::id).toArray(UUID[]::new))
                 .param("failed", candidates.stream().map(Candidate::failed).toArray(UUID[]::new))
                 .param("whole", candidates.stream().map(Candidate::whole).toArray(Boolean[]::new))

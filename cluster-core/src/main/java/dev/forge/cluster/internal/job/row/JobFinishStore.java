@@ -10,6 +10,7 @@ import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
+import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -264,20 +265,8 @@ public final class JobFinishStore {
                                OR (j.claim_epoch > d.epoch OR j.claim_epoch = d.epoch AND j.status = 'pending')
                                   AND j.recoveries <= d.recoveries
                             """));
-                    statement.setArray(
-                            1,
-                            SqlArrays.of(
-                                    connection,
-                                    "uuid",
-                                    claims,
-                                    claim -> claim.getKey().id()));
-                    statement.setArray(
-                            2,
-                            SqlArrays.of(
-                                    connection,
-                                    "int8",
-                                    claims,
-                                    claim -> claim.getKey().epoch()));
+                    HeldJobStore.bind(
+                            statement, claims.stream().map(Map.Entry::getKey).toList());
                     statement.setArray(3, SqlArrays.of(connection, "int4", claims, Map.Entry::getValue));
                     statement.setObject(4, node);
                     return statement;
@@ -285,22 +274,57 @@ public final class JobFinishStore {
                 (row, n) -> new ClaimKey(row.getObject(1, UUID.class), row.getLong(2))));
     }
 
-    private int complete(UUID node, List<Finish> finishes, String lockTimeout) {
-        return jdbc.update(schema.sql("""
+    /**
+     * Returns the first words of a statement that completes jobs {@code j}.
+     *
+     * @param result JSON, in SQL
+     * @param ran how many milliseconds the handler ran, in SQL
+     */
+    static String completing(String result, String ran) {
+        return """
                 UPDATE ~.forge_jobs j
-                SET status = 'completed', finished_at = clock_timestamp(), lease_expires_at = NULL,
-                    result = d.result::jsonb,
-                    started_at = coalesce(j.started_at, clock_timestamp() - d.ran * interval '1 millisecond')
+                SET status = 'completed', finished_at = clock_timestamp(), lease_expires_at = NULL, result = %s::jsonb,
+                    started_at = coalesce(j.started_at, clock_timestamp() - %s * interval '1 millisecond')
+                """.formatted(result, ran);
+    }
+
+    /**
+     * Returns a statement that ends the jobs {@code j} of workflow runs.
+     *
+     * @param status completed or failed, in SQL
+     * @param error in SQL
+     * @param progress JSON, in SQL
+     * @param which the rest of the statement: other tables, and a condition that selects jobs that their nodes hold
+     */
+    public static String endingCarrier(String status, String error, String progress, String which) {
+        return """
+                UPDATE ~.forge_jobs j
+                SET status = %s, finished_at = clock_timestamp(), lease_expires_at = NULL,
+                    last_error = coalesce(%s, j.last_error), started_at = coalesce(j.started_at, j.claimed_at),
+                    progress = coalesce(%s::jsonb, j.progress)
+                %s
+                """.formatted(status, error, progress, which);
+    }
+
+    private int complete(UUID node, List<Finish> finishes, String lockTimeout) {
+        return jdbc.update(
+                schema.sql("""
+                %s
                 FROM %sunnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::bigint[])) AS d (id, epoch, result, ran)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
-                """.formatted(lockTimeout, JobRows.HELD_BY_NODE)), statement -> {
-            Connection connection = statement.getConnection();
-            statement.setArray(1, SqlArrays.of(connection, "uuid", finishes, finish -> finish.key.id()));
-            statement.setArray(2, SqlArrays.of(connection, "int8", finishes, finish -> finish.key.epoch()));
-            statement.setArray(3, SqlArrays.of(connection, "text", finishes, Finish::result));
-            statement.setArray(4, SqlArrays.of(connection, "int8", finishes, Finish::ranMillis));
-            statement.setObject(5, node);
-        });
+                """.formatted(completing("d.result", "d.ran"), lockTimeout, JobRows.HELD_BY_NODE)),
+                statement -> {
+                    Connection connection = statement.getConnection();
+                    bindKeys(statement, finishes);
+                    statement.setArray(3, SqlArrays.of(connection, "text", finishes, Finish::result));
+                    statement.setArray(4, SqlArrays.of(connection, "int8", finishes, Finish::ranMillis));
+                    statement.setObject(5, node);
+                });
+    }
+
+    /** Binds the first two parameters. */
+    private static void bindKeys(PreparedStatement statement, List<Finish> finishes) throws SQLException {
+        HeldJobStore.bind(statement, finishes.stream().map(Finish::key).toList());
     }
 
     private int delete(UUID node, List<Finish> finishes, String lockTimeout) {
@@ -308,9 +332,7 @@ public final class JobFinishStore {
                 DELETE FROM ~.forge_jobs j USING %sunnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
                 """.formatted(lockTimeout, JobRows.HELD_BY_NODE)), statement -> {
-            Connection connection = statement.getConnection();
-            statement.setArray(1, SqlArrays.of(connection, "uuid", finishes, finish -> finish.key.id()));
-            statement.setArray(2, SqlArrays.of(connection, "int8", finishes, finish -> finish.key.epoch()));
+            bindKeys(statement, finishes);
             statement.setObject(3, node);
         });
     }
@@ -340,8 +362,7 @@ public final class JobFinishStore {
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
                 """.formatted(HISTORY_WITH_FAILURE, lockTimeout, JobRows.HELD_BY_NODE)), statement -> {
                     Connection connection = statement.getConnection();
-                    statement.setArray(1, SqlArrays.of(connection, "uuid", finishes, finish -> finish.key.id()));
-                    statement.setArray(2, SqlArrays.of(connection, "int8", finishes, finish -> finish.key.epoch()));
+                    bindKeys(statement, finishes);
                     statement.setArray(
                             3,
                             SqlArrays.of(connection, "text", finishes, finish -> EnumText.underscored(finish.status)));

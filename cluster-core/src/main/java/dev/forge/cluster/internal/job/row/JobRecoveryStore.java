@@ -76,7 +76,7 @@ public final class JobRecoveryStore {
     /** The error of a job that has ended; those of pending jobs are not needed. */
     private static final String ERROR = "CASE WHEN j.status <> 'pending' THEN left(j.last_error, 2000) END";
 
-    private static Recovered recovered(ResultSet row, UUID node) throws SQLException {
+    private static Recovered recovered(ResultSet row, @Nullable UUID node) throws SQLException {
         return new Recovered(
                 row.getObject(1, UUID.class),
                 row.getString(2),
@@ -142,17 +142,10 @@ public final class JobRecoveryStore {
                     ORDER BY j.id LIMIT (SELECT :limit::int) FOR UPDATE SKIP LOCKED)
                 UPDATE ~.forge_jobs j SET %s
                 FROM overdue o WHERE j.id = o.id
-                RETURNING j.id, j.name, o.worker_id, %s, j.recoveries, j.status, %s
+                RETURNING j.id, j.name, %s, j.recoveries, j.status, %s, o.worker_id
                 """.formatted(OVERDUE, recovery(rule), silentMillis("o"), ERROR)), overdue)
                 .param("among", among == null ? null : among.toArray(UUID[]::new), Types.ARRAY)
-                .query((row, n) -> new Recovered(
-                        row.getObject(1, UUID.class),
-                        row.getString(2),
-                        row.getObject(3, UUID.class),
-                        row.getLong(4),
-                        row.getInt(5),
-                        EnumText.parse(JobStatus.class, row.getString(6)),
-                        row.getString(7)))
+                .query((row, n) -> recovered(row, row.getObject(7, UUID.class)))
                 .list();
     }
 
@@ -193,15 +186,14 @@ public final class JobRecoveryStore {
      */
     public int returnUnknown(UUID node, Collection<UUID> known, Duration age) {
         return client.sql(schema.sql("""
-                UPDATE ~.forge_jobs
-                SET status = 'pending', worker_id = NULL, lease_expires_at = NULL, attempts = greatest(attempts, 1) - 1
-                WHERE id = ANY (ARRAY(
+                UPDATE ~.forge_jobs j SET %s
+                WHERE j.id = ANY (ARRAY(
                     SELECT id FROM ~.forge_jobs
-                    WHERE worker_id = :node AND status IN %1$s AND id <> ALL (:known::uuid[])
+                    WHERE worker_id = :node AND status IN %2$s AND id <> ALL (:known::uuid[])
                       AND claimed_at < clock_timestamp() - :age * interval '1 millisecond'
                     ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED))
-                  AND worker_id = :node AND status IN %1$s
-                """.formatted(JobRows.HELD)))
+                  AND j.worker_id = :node AND j.status IN %2$s
+                """.formatted(HeldJobStore.GIVEN_BACK, JobRows.HELD)))
                 .param("node", node)
                 .param("known", known.toArray(UUID[]::new))
                 .param("age", age.toMillis())

@@ -34,6 +34,12 @@ public final class JobRows {
             j.worker_id IS NOT DISTINCT FROM ?
             AND j.status NOT IN ('pending', 'completed', 'failed', 'cancelled', 'abandoned')""";
 
+    /** Whether the name of row {@code j} begins with none of the prefixes of an array. */
+    static final String NOT_RESERVED =
+            "NOT EXISTS (SELECT FROM unnest(?::text[]) AS r (prefix) WHERE starts_with(j.name, r.prefix))";
+
+    static final String UNIQUE_VIOLATION = "23505";
+
     /** The largest number of JSON characters in the parameters of one statement, approximately. */
     private static final long STATEMENT_LENGTH = 8_000_000;
 

@@ -7,10 +7,10 @@ import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.handler.WorkerSettings;
 import dev.forge.cluster.internal.job.row.JobBatchStore;
-import dev.forge.cluster.internal.job.row.JobKeeping;
 import dev.forge.cluster.internal.job.row.JobLimitStore;
 import dev.forge.cluster.internal.job.row.JobLogStore;
 import dev.forge.cluster.internal.job.row.JobNameStore;
+import dev.forge.cluster.internal.job.row.JobPurgeStore;
 import dev.forge.cluster.internal.job.row.UniqueJobStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
@@ -47,9 +47,9 @@ public final class JobHousekeeping {
 
     private final WorkerSettings.Keeping retention;
     private final JobHandlers handlers;
-    private final JobKeeping keeping;
+    private final JobPurgeStore keeping;
     private final JobNameStore names;
-    private final JobKeeping vacuuming;
+    private final JobPurgeStore vacuuming;
     private final PurgeBatch purge;
     private final JobLimitStore limits;
     private final PurgeBatch purgeOfRates;
@@ -71,12 +71,12 @@ public final class JobHousekeeping {
         this.retention = retention;
         this.handlers = handlers;
         this.keeping =
-                new JobKeeping(node.resources().schema(), node.resources().control());
+                new JobPurgeStore(node.resources().schema(), node.resources().control());
         this.names =
                 new JobNameStore(node.resources().schema(), node.resources().control());
         // On a dedicated connection: a vacuum may take long.
         this.vacuuming =
-                new JobKeeping(node.resources().schema(), node.resources().direct());
+                new JobPurgeStore(node.resources().schema(), node.resources().direct());
         this.purge = new PurgeBatch("finished jobs", PURGE_BATCH, node::nanos);
         this.limits =
                 new JobLimitStore(node.resources().schema(), node.resources().control());
@@ -87,7 +87,7 @@ public final class JobHousekeeping {
         this.purgeOfBatches = new PurgeBatch("batches of jobs", PURGE_BATCH, node::nanos);
         var undeletable =
                 new UndeletableStore(node.resources().schema(), node.resources().control());
-        this.undeletableJobs = new PurgeBatch.SetAside(undeletable, "forge_jobs", JobKeeping.FINISHED_JOB);
+        this.undeletableJobs = new PurgeBatch.SetAside(undeletable, "forge_jobs", JobPurgeStore.FINISHED_JOB);
         this.undeletableBatches = new PurgeBatch.SetAside(undeletable, "forge_job_batches", JobBatchStore.ENDED_BATCH);
         this.windows =
                 new UniqueJobStore(node.resources().schema(), node.resources().control());
@@ -99,7 +99,7 @@ public final class JobHousekeeping {
         String awaited = handlers.owned().stream()
                 .map(owned -> "(" + owned.awaitedCondition() + ")")
                 .collect(Collectors.joining(" OR "));
-        var expiry = new JobKeeping.Expiry(retention.completed(), retention.failed(), awaited);
+        var expiry = new JobPurgeStore.Expiry(retention.completed(), retention.failed(), awaited);
         Loop.each(
                 () -> purge.deleteAll(
                         new PurgeBatch.Rows(

@@ -3,7 +3,9 @@
 package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.row.JobStore;
+import dev.forge.cluster.internal.job.row.JobCancelStore;
+import dev.forge.cluster.internal.job.row.JobCancelStore.CancelledJob;
+import dev.forge.cluster.internal.job.row.JobRows;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -131,22 +133,20 @@ public final class WorkflowCommandStore {
 
     /** Returns those that nodes held. */
     private List<UUID> cancelAwaitedJobs(List<UUID> runs) {
-        var held = new ArrayList<UUID>();
-        client.sql(schema.sql("""
-                UPDATE ~.forge_jobs j
-                SET %s, last_error = 'the run that waited for it was cancelled'
-                FROM ~.forge_workflow_steps s
-                WHERE s.run_id = ANY (:runs::uuid[]) AND s.kind = 'job' AND s.status = 'waiting' AND j.id = s.ref
-                  AND j.status IN ('pending', 'claimed', 'running')
-                RETURNING j.id, j.worker_id IS NOT NULL
-                """.formatted(JobStore.CANCELLED)))
+        return client
+                .sql(schema.sql(JobCancelStore.cancelling(
+                        "'the run that waited for it was cancelled'", """
+                        FROM ~.forge_workflow_steps s
+                        WHERE s.run_id = ANY (:runs::uuid[]) AND s.kind = 'job' AND s.status = 'waiting' AND j.id = s.ref
+                          AND j.status IN %s
+                        """.formatted(JobRows.ACTIVE))))
                 .param("runs", runs.toArray(UUID[]::new))
-                .query(row -> {
-                    if (row.getBoolean(2)) {
-                        held.add(row.getObject(1, UUID.class));
-                    }
-                });
-        return held;
+                .query(JobCancelStore::cancelled)
+                .list()
+                .stream()
+                .filter(CancelledJob::held)
+                .map(CancelledJob::id)
+                .toList();
     }
 
     // Children, which are younger, before their parents: a transaction that ends the job of a child and frees its

@@ -21,7 +21,7 @@ import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Purges finished jobs and vacuums their table. */
-public final class JobKeeping {
+public final class JobPurgeStore {
 
     private static final Duration LONGEST_VACUUM = Duration.ofMinutes(30);
 
@@ -29,7 +29,7 @@ public final class JobKeeping {
     private final JdbcTemplate jdbc;
     private final JdbcClient client;
 
-    public JobKeeping(Schema schema, DataSource source) {
+    public JobPurgeStore(Schema schema, DataSource source) {
         this.schema = schema;
         this.jdbc = new JdbcTemplate(source);
         this.client = JdbcClient.create(jdbc);
@@ -122,9 +122,8 @@ public final class JobKeeping {
 
     /** Sets the time of jobs that were ended by hand without a time: their retention begins now. */
     private void date(Kind kind, int limit) {
-        // In the order of the index: the planner knows the share of completed jobs and the share of jobs without a
-        // time. It
-        // expects many that are both, and would read the whole table to find the first of them.
+        // In the order of the index: the planner multiplies the share of completed jobs with the share of jobs without
+        // a time. It expects many that are both, and would read the whole table to find the first of them.
         client.sql(schema.sql("""
                 UPDATE ~.forge_jobs SET finished_at = now() WHERE id = ANY (ARRAY(
                     SELECT id FROM ~.forge_jobs WHERE %s AND finished_at IS NULL
@@ -133,12 +132,10 @@ public final class JobKeeping {
     }
 
     private int delete(Kind kind, Expiry expiry, int limit) {
-        String delete = "DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(%s FOR UPDATE SKIP LOCKED))"
-                .formatted(expired(kind, expiry));
-        // The window of a job that failed has ended, but without the row of the job nobody could see that. And a batch
-        // does not
-        // succeed because its failed jobs are forgotten.
-        JdbcClient.StatementSpec statement = client.sql(schema.sql(kind == Kind.COMPLETED ? delete : deleting(delete)))
+        // A plain DELETE for completed jobs: they end no window, and their batches need not count them.
+        String which = "WHERE j.id = ANY (ARRAY(%s FOR UPDATE SKIP LOCKED))".formatted(expired(kind, expiry));
+        JdbcClient.StatementSpec statement = client.sql(
+                        schema.sql(kind == Kind.COMPLETED ? "DELETE FROM ~.forge_jobs j " + which : counting(which)))
                 .param(EnumText.underscored(kind), expiry.age(kind).toMillis())
                 .param("limit", limit);
         return kind == Kind.COMPLETED
@@ -151,11 +148,19 @@ public final class JobKeeping {
                 .formatted(expiry.condition(kind), UndeletableStore.notSetAside("forge_jobs", "j.id"), kind.age);
     }
 
-    private static String deleting(String delete) {
-        return """
-                WITH deleted AS (%s RETURNING id, name, unique_key, status, batch_id), %s, %s
-                SELECT count(*) FROM deleted
-                """.formatted(delete, UniqueJobStore.ENDING_WINDOWS, JobBatchStore.REMEMBERING);
+    /**
+     * Returns the part of a statement that deletes finished jobs {@code j}, as {@code deleted}. Without its row, the window of a job
+     * that did not complete would stay open, and its batch would succeed.
+     *
+     * @param which the rest of the DELETE: other tables, and a condition that selects the jobs
+     */
+    static String deleting(String which) {
+        return "deleted AS (DELETE FROM ~.forge_jobs j %s RETURNING j.id, j.name, j.unique_key, j.status, j.batch_id), %s, %s"
+                .formatted(which, UniqueJobStore.ENDING_WINDOWS, JobBatchStore.REMEMBERING);
+    }
+
+    private static String counting(String which) {
+        return "WITH %s SELECT count(*) FROM deleted".formatted(deleting(which));
     }
 
     /** Returns the jobs that {@link #purge(Expiry, int)} would delete. */
@@ -179,8 +184,8 @@ public final class JobKeeping {
                 .map(kind -> "(" + expiry.condition(kind) + ")")
                 .collect(Collectors.joining(" OR "));
         JdbcClient.StatementSpec statement =
-                client.sql(schema.sql(deleting("""
-                        DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(
+                client.sql(schema.sql(counting("""
+                        WHERE j.id = ANY (ARRAY(
                             SELECT id FROM ~.forge_jobs j WHERE id = ANY (:among::uuid[]) AND (%s)
                             ORDER BY id FOR UPDATE SKIP LOCKED))
                         """.formatted(expired)))).param("among", among.toArray(UUID[]::new));

@@ -21,7 +21,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
  * batch. A trigger releases most of them in the transaction that ends the other job. It cannot release a job that this transaction does
  * not see.
  */
-public final class JobSuccessorStore {
+public final class JobReleaseStore {
 
     /** How many waiting jobs one call of {@link #freeNext} reads. */
     public static final int MOST_READ = 10_000;
@@ -38,10 +38,13 @@ public final class JobSuccessorStore {
                               WHERE b.id = w.waits_for AND (b.ended_at IS NULL OR w.id IN (b.on_failure, b.on_end, b.on_success)))
             """.formatted(JobRows.ACTIVE);
 
+    /** What changes in a pending job {@code j} that need not wait any longer. A time in the past would put it ahead of all others. */
+    static final String FREED = "waits_for = NULL, scheduled_at = greatest(j.scheduled_at, clock_timestamp())";
+
     private final Schema schema;
     private final JdbcClient client;
 
-    public JobSuccessorStore(Schema schema, DataSource source) {
+    public JobReleaseStore(Schema schema, DataSource source) {
         this.schema = schema;
         this.client = JdbcClient.create(source);
     }

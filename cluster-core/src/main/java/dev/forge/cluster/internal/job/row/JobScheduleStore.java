@@ -8,13 +8,14 @@ import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
+import java.util.Collection;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** Compares the database's clock with the times in rows, and corrects the times of jobs after it was set back. */
-public final class JobClockStore {
+/** Changes when, or on which nodes, pending jobs are due. Corrects times after the clock of the database was set back. */
+public final class JobScheduleStore {
 
     /** More than clocks drift, and than a statement takes, between two sweeps. */
     public static final Duration STEP = Duration.ofSeconds(3);
@@ -27,10 +28,37 @@ public final class JobClockStore {
     private final Schema schema;
     private final JdbcClient client;
 
-    public JobClockStore(Schema schema, DataSource source) {
+    public JobScheduleStore(Schema schema, DataSource source) {
         this.schema = schema;
         this.client = JdbcClient.create(source);
     }
+
+    /**
+     * Returns a statement that makes jobs {@code j} due now, whatever they wait for.
+     *
+     * @param which the rest of the statement: other tables, and a condition that selects pending jobs
+     */
+    public static String waking(String which) {
+        return "UPDATE ~.forge_jobs j SET scheduled_at = clock_timestamp(), waits_for = NULL " + which;
+    }
+
+    /** Changes the capability that up to 1,000 due or delayed jobs require; returns how many. Skips locked rows. */
+    public int reroute(Collection<String> names, String from, String to) {
+        return client.sql(schema.sql("""
+                UPDATE ~.forge_jobs SET worker_capability = :to
+                WHERE id = ANY (ARRAY(
+                    SELECT id FROM ~.forge_jobs
+                    WHERE status = 'pending' AND waits_for IS NULL AND name = ANY (:names)
+                      AND coalesce(worker_capability, '') = :from
+                    ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED))
+                """))
+                .param("names", names.toArray(String[]::new))
+                .param("from", from)
+                .param("to", to)
+                .update();
+    }
+
+    // Clock -------------------------------------------------------------------------------------------------
 
     /**
      * What the clock shows.
