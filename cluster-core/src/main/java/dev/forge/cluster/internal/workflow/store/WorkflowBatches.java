@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.row.JobFinishStore;
 import dev.forge.cluster.internal.job.row.JobRows;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun;
@@ -123,7 +124,9 @@ public final class WorkflowBatches {
         ends.forEach((claim, end) -> end.rows().forEach(row -> rows.add(new RunRow(claim.run(), row))));
         WorkflowHistoryStore.bindRows(
                         bindClaims(
-                                        client.sql(schema.sql("""
+                                        client.sql(
+                                                schema.sql(
+                                                        """
                 WITH wanted AS MATERIALIZED (
                     SELECT * FROM unnest((SELECT :runs::uuid[]), (SELECT :ends::text[]), (SELECT :outcomes::text[]),
                                          (SELECT :failures::text[]), (SELECT :progresses::text[]),
@@ -136,14 +139,7 @@ public final class WorkflowBatches {
                 held AS MATERIALIZED (
                     SELECT j.id FROM %2$s JOIN open ON open.id = c.run JOIN ~.forge_jobs j ON %3$s
                     FOR UPDATE OF j SKIP LOCKED),
-                job AS (
-                    UPDATE ~.forge_jobs j
-                    SET status = CASE WHEN w.status = 'completed' THEN 'completed' ELSE 'failed' END,
-                        finished_at = clock_timestamp(), lease_expires_at = NULL,
-                        last_error = coalesce(w.error, j.last_error), started_at = coalesce(j.started_at, j.claimed_at),
-                        progress = coalesce(w.progress::jsonb, j.progress)
-                    FROM held JOIN wanted w ON w.run = held.id
-                    WHERE j.id = held.id),
+                job AS (%5$s),
                 saved AS (%4$s)
                 UPDATE ~.forge_workflow_runs r
                 SET status = w.status, result = w.result::jsonb,
@@ -153,10 +149,15 @@ public final class WorkflowBatches {
                 WHERE r.id = held.id
                 RETURNING r.id
                 """.formatted(
-                                                        WorkflowRunStore.FINAL,
-                                                        CLAIMS,
-                                                        CLAIM_HELD,
-                                                        WorkflowHistoryStore.upsertSteps("held")))),
+                                                                        WorkflowRunStore.FINAL,
+                                                                        CLAIMS,
+                                                                        CLAIM_HELD,
+                                                                        WorkflowHistoryStore.upsertSteps("held"),
+                                                                        JobFinishStore.endingCarrier(
+                                                                                "CASE WHEN w.status = 'completed' THEN 'completed' ELSE 'failed' END",
+                                                                                "w.error",
+                                                                                "w.progress",
+                                                                                "FROM held JOIN wanted w ON w.run = held.id WHERE j.id = held.id")))),
                                         claims)
                                 .param("ends", texts(inOrder, end -> EnumText.underscored(end.status())))
                                 .param("outcomes", texts(inOrder, End::result))

@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow.store;
 
+import static dev.forge.cluster.internal.workflow.store.WorkflowRunStore.JOB_NAME;
+
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.row.JobCancelStore;
 import dev.forge.cluster.internal.job.row.JobCancelStore.CancelledJob;
+import dev.forge.cluster.internal.job.row.JobInsertStore;
+import dev.forge.cluster.internal.job.row.JobRestartStore;
 import dev.forge.cluster.internal.job.row.JobRows;
+import dev.forge.cluster.internal.job.row.JobScheduleStore;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -100,35 +105,40 @@ public final class WorkflowCommandStore {
                 .list();
     }
 
-    /** Gives a failed run that has steps to compensate a job that compensates them. */
+    /** Inserts the job of {@code run}. */
+    private static final String CARRIER =
+            JobInsertStore.insertingCarrier("", "id, %s, clock_timestamp() FROM run".formatted(JOB_NAME));
+
+    /** Starts the compensation of a failed run that has steps to compensate. */
     private List<UUID> cancelFailed(UUID run, String reason) {
-        return client.sql(schema.sql("""
+        // The parent of the run has seen it fail, and may have started another child with its key.
+        return client.sql(
+                        schema.sql(reopening("""
+                        r.status = 'failed'
+                        AND EXISTS (SELECT FROM ~.forge_workflow_steps s
+                                    WHERE s.run_id = r.id AND s.kind IN ('step', 'job', 'child')
+                                      AND s.status IN ('completed', 'compensation_failed'))
+                        """) + CARRIER + JobRestartStore.orRestarting("NULL") + " RETURNING j.id"))
+                .param("run", run)
+                .param("reason", reason)
+                .query((row, n) -> row.getObject(1, UUID.class))
+                .list();
+    }
+
+    /** Returns the first words of a statement that lets an ended {@code run} compensate its steps, also those that failed to. */
+    private static String reopening(String condition) {
+        return """
                 WITH run AS (
                     UPDATE ~.forge_workflow_runs r
                     SET unwinding = true, status = 'compensating', resolution_reason = :reason,
                         wake_seq = (r.wake_seq + 1) %% 1000000000000000000, finished_at = NULL, updated_at = clock_timestamp()
-                    WHERE r.id = :run AND r.status = 'failed'
-                      AND EXISTS (SELECT FROM ~.forge_workflow_steps s
-                                  WHERE s.run_id = r.id AND s.kind IN ('step', 'job', 'child')
-                                    AND s.status IN ('completed', 'compensation_failed'))
+                    WHERE r.id = :run AND %s
                     RETURNING r.id, r.workflow_name, r.workflow_version),
                 again AS (
                     UPDATE ~.forge_workflow_steps s
                     SET status = 'completed', compensation_attempts = 0, wake_at = NULL
                     FROM run WHERE s.run_id = run.id AND s.status = 'compensation_failed')
-                INSERT INTO ~.forge_jobs AS j (id, name, carries_run, scheduled_at)
-                SELECT id, '%s' || workflow_name || '@' || workflow_version, true, clock_timestamp() FROM run
-                ON CONFLICT (id) DO UPDATE
-                SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, worker_id = NULL,
-                    lease_expires_at = NULL, finished_at = NULL, started_at = NULL, waits_for = NULL,
-                    -- Its parent has seen it fail, and may have started another child in its place.
-                    unique_key = NULL
-                RETURNING j.id
-                """.formatted(WorkflowVersion.JOB_PREFIX)))
-                .param("run", run)
-                .param("reason", reason)
-                .query((row, n) -> row.getObject(1, UUID.class))
-                .list();
+                """.formatted(condition);
     }
 
     /** Returns those that nodes held. */
@@ -152,41 +162,29 @@ public final class WorkflowCommandStore {
     // Children, which are younger, before their parents: a transaction that ends the job of a child and frees its
     // parent locks in the same order.
     private void schedule(List<UUID> runs) {
-        client.sql(schema.sql("""
-                UPDATE ~.forge_jobs SET scheduled_at = clock_timestamp(), waits_for = NULL
+        client.sql(schema.sql(JobScheduleStore.waking("""
                 WHERE id = ANY (ARRAY(SELECT id FROM ~.forge_jobs WHERE id = ANY (:runs::uuid[]) AND status = 'pending'
                                       ORDER BY id DESC FOR NO KEY UPDATE))
-                """)).param("runs", runs.toArray(UUID[]::new)).update();
+                """)))
+                .param("runs", runs.toArray(UUID[]::new))
+                .update();
     }
 
     // Compensation of children ------------------------------------------------------------------------------
 
     /**
-     * Lets an ended child compensate its steps, in the transaction that suspends its parent.
+     * Starts the compensation of an ended child, in the transaction that suspends its parent.
      *
      * @param jobKey the unique key of the child's job; the end of a job with a key frees the run that waits for it
      */
     public void reopenChild(UUID child, UUID parent, String jobKey, String reason) {
-        client.sql(schema.sql("""
-                WITH run AS (
-                    UPDATE ~.forge_workflow_runs r
-                    SET unwinding = true, status = 'compensating', resolution_reason = :reason,
-                        wake_seq = (r.wake_seq + 1) %% 1000000000000000000, finished_at = NULL, updated_at = clock_timestamp()
-                    WHERE r.id = :run AND r.parent_id = :parent AND r.status IN ('completed', 'failed')
-                    RETURNING r.id, r.workflow_name, r.workflow_version),
-                again AS (
-                    UPDATE ~.forge_workflow_steps s
-                    SET status = 'completed', compensation_attempts = 0, wake_at = NULL
-                    FROM run WHERE s.run_id = run.id AND s.status = 'compensation_failed')
-                INSERT INTO ~.forge_jobs AS j (id, name, carries_run, scheduled_at, unique_key, metadata)
-                SELECT id, '%1$s' || workflow_name || '@' || workflow_version, true, clock_timestamp(), :key,
-                       jsonb_build_object('%2$s', :parent::text)
-                FROM run
-                ON CONFLICT (id) DO UPDATE
-                SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, worker_id = NULL,
-                    lease_expires_at = NULL, finished_at = NULL, started_at = NULL, waits_for = NULL,
-                    unique_key = EXCLUDED.unique_key, metadata = j.metadata || EXCLUDED.metadata
-                """.formatted(WorkflowVersion.JOB_PREFIX, WorkflowJobs.AWAITED_KEY)))
+        client.sql(schema.sql(reopening("r.parent_id = :parent AND r.status IN ('completed', 'failed')")
+                        + JobInsertStore.insertingCarrier(
+                                ", unique_key, metadata",
+                                "id, %s, clock_timestamp(), :key, jsonb_build_object('%s', :parent::text) FROM run"
+                                        .formatted(JOB_NAME, WorkflowJobs.AWAITED_KEY))
+                        + JobRestartStore.orRestarting("EXCLUDED.unique_key")
+                        + ", metadata = j.metadata || EXCLUDED.metadata"))
                 .param("run", child)
                 .param("parent", parent)
                 .param("key", jobKey)
@@ -200,7 +198,7 @@ public final class WorkflowCommandStore {
     private static final String REPLACED = """
             EXISTS (SELECT FROM ~.forge_jobs a
                     WHERE a.name = j.name AND a.unique_key = j.unique_key AND a.id <> j.id
-                      AND a.status IN ('pending', 'claimed', 'running'))""";
+                      AND a.status IN %s)""".formatted(JobRows.ACTIVE);
 
     /**
      * Continues a run that has failed, or that was blocked because its method did not match its history. Returns false for other
@@ -250,7 +248,7 @@ public final class WorkflowCommandStore {
                         LEFT JOIN ~.forge_jobs j ON o.kind = 'job' AND j.id = o.ref
                         LEFT JOIN ~.forge_workflow_runs c ON o.kind = 'child' AND c.id = o.ref
                         WHERE s.run_id = b.run_id AND s.position = b.position
-                          AND (j.status IN ('pending', 'claimed', 'running', 'completed')
+                          AND (j.status IN %6$s OR j.status = 'completed'
                                OR c.status = 'completed' OR c.status NOT IN %2$s AND NOT c.unwinding)
                         RETURNING s.run_id, s.position),
                     forgotten AS (
@@ -258,14 +256,16 @@ public final class WorkflowCommandStore {
                         WHERE s.run_id = b.run_id
                           AND (s.position = b.position AND NOT EXISTS (SELECT FROM retried t WHERE t.position = s.position)
                                OR s.position > b.position AND s.kind IN ('now', 'uuid', 'state')))
-                    INSERT INTO ~.forge_jobs AS j (id, name, carries_run, scheduled_at)
-                    SELECT id, '%1$s' || workflow_name || '@' || workflow_version, true, clock_timestamp() FROM run
-                    ON CONFLICT (id) DO UPDATE
-                    SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, worker_id = NULL,
-                        finished_at = NULL, started_at = NULL, waits_for = NULL,
-                        unique_key = CASE WHEN NOT %3$s THEN j.unique_key END
-                    WHERE j.status NOT IN ('claimed', 'running')
-                    """.formatted(WorkflowVersion.JOB_PREFIX, WorkflowRunStore.FINAL, REPLACED)))
+                    %1$s %4$s
+                    WHERE j.status NOT IN %5$s
+                    """.formatted(
+                                        CARRIER,
+                                        WorkflowRunStore.FINAL,
+                                        REPLACED,
+                                        JobRestartStore.orRestarting(
+                                                "CASE WHEN NOT %s THEN j.unique_key END".formatted(REPLACED)),
+                                        JobRows.HELD,
+                                        JobRows.ACTIVE)))
                         .param("run", run)
                         .update()
                 == 1;

@@ -4,7 +4,9 @@ package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.row.JobInsertStore;
 import dev.forge.cluster.internal.job.row.JobRows;
+import dev.forge.cluster.internal.job.row.JobScheduleStore;
 import dev.forge.cluster.internal.purge.UndeletableStore;
 import java.sql.Types;
 import java.time.Duration;
@@ -179,12 +181,10 @@ public final class WorkflowKeeping {
         if (slice.isEmpty()) {
             return new Repairs(0, null);
         }
-        int repaired = client.sql(schema.sql(
-                        """
-                INSERT INTO ~.forge_jobs (id, name, carries_run, scheduled_at, unique_key, metadata)
-                SELECT r.id, '%1$s' || r.workflow_name || '@' || r.workflow_version, true,
+        int repaired = client.sql(schema.sql(JobInsertStore.insertingCarrier(", unique_key, metadata", """
+                r.id, %1$s,
                        CASE WHEN r.status = 'blocked_signature_mismatch' THEN 'infinity' ELSE clock_timestamp() END,
-                       '%1$s' || p.run_id || ':' || p.position,
+                       '%4$s' || p.run_id || ':' || p.position,
                        CASE WHEN p.run_id IS NULL THEN '{}' ELSE jsonb_build_object('%3$s', p.run_id::text) END
                 FROM ~.forge_workflow_runs r
                 LEFT JOIN ~.forge_workflow_steps p ON p.ref = r.id AND p.status = 'waiting' AND p.kind = 'child'
@@ -193,17 +193,20 @@ public final class WorkflowKeeping {
                   -- Not a run that is being started: its job is committed together with it.
                   AND r.updated_at < clock_timestamp() - interval '1 second'
                 ON CONFLICT DO NOTHING
-                """.formatted(WorkflowVersion.JOB_PREFIX, WorkflowRunStore.FINAL, WorkflowJobs.AWAITED_KEY)))
+                """.formatted(
+                                WorkflowRunStore.JOB_NAME,
+                                WorkflowRunStore.FINAL,
+                                WorkflowJobs.AWAITED_KEY,
+                                WorkflowVersion.JOB_PREFIX))))
                 .param("slice", slice.toArray(UUID[]::new))
                 .update();
-        repaired += client.sql(schema.sql("""
-                UPDATE ~.forge_jobs j SET scheduled_at = clock_timestamp(), waits_for = NULL
+        repaired += client.sql(schema.sql(JobScheduleStore.waking("""
                 FROM ~.forge_workflow_runs r
                 WHERE r.id = ANY (:slice::uuid[]) AND r.status = 'waiting' AND j.id = r.id AND j.status = 'pending'
                   AND j.scheduled_at > clock_timestamp()
                   AND EXISTS (SELECT FROM ~.forge_workflow_signals g
                               WHERE g.run_id = r.id AND g.name = r.awaits)
-                """))
+                """)))
                 .param("slice", slice.toArray(UUID[]::new))
                 .update();
         List<UUID> ended = client.sql(schema.sql("""

@@ -11,6 +11,9 @@ import static dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.ups
 
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.row.HeldJobStore;
+import dev.forge.cluster.internal.job.row.JobFinishStore;
+import dev.forge.cluster.internal.job.row.JobInsertStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RunClaim;
@@ -44,12 +47,17 @@ public final class WorkflowRunStore {
     static final String FINAL =
             "('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator')";
 
+    /** The name of the job that carries a run, from the columns of its row. */
+    static final String JOB_NAME =
+            "'%s' || workflow_name || '@' || workflow_version".formatted(WorkflowVersion.JOB_PREFIX);
+
     private static final Logger log = GuardedLogger.of(WorkflowRunStore.class);
 
     private final Schema schema;
     private final JdbcClient client;
     private final TransactionOperations transaction;
     private final WorkflowHistoryStore history;
+    private final HeldJobStore jobs;
 
     /** @param source that of the application if writes are to join its transactions */
     public WorkflowRunStore(Schema schema, DataSource source) {
@@ -57,6 +65,7 @@ public final class WorkflowRunStore {
         this.client = JdbcClient.create(source);
         this.transaction = new TransactionTemplate(new OwnTransactions(source));
         this.history = new WorkflowHistoryStore(schema, source);
+        this.jobs = new HeldJobStore(schema, source);
     }
 
     // Start -------------------------------------------------------------------------------------------------
@@ -89,9 +98,11 @@ public final class WorkflowRunStore {
                             :bytes)
                     ON CONFLICT DO NOTHING
                     RETURNING id)
-                INSERT INTO ~.forge_jobs (id, name, carries_run, priority, scheduled_at, metadata, unique_key, body_bytes)
-                SELECT id, :job, true, :priority, clock_timestamp(), :metadata::jsonb, :job_key, octet_length(:metadata) + 2 FROM run
-                """))
+                %s
+                """.formatted(JobInsertStore.insertingCarrier(
+                                ", priority, metadata, unique_key, body_bytes", """
+                        id, :job, clock_timestamp(), :priority, :metadata::jsonb, :job_key, octet_length(:metadata) + 2 FROM run
+                        """))))
                         .param("id", run.id)
                         .param("name", run.version.workflow())
                         .param("version", run.version.version())
@@ -140,13 +151,9 @@ public final class WorkflowRunStore {
                 .update();
     }
 
-    /** Resets the number of node failures of a run's job: a run that makes progress does not crash its nodes. */
+    /** Forgets the node failures of a run's job: a run that makes progress does not crash its nodes. */
     public void resetRecoveries(RunClaim claim) {
-        bindClaim(
-                        client.sql(
-                                schema.sql("UPDATE ~.forge_jobs j SET recoveries = 0 WHERE %s".formatted(CLAIM_HELD))),
-                        claim)
-                .update();
+        jobs.resetRecoveries(claim.node(), claim.key());
     }
 
     /** Marks a run as compensating and records rows; writes nothing if the claim is lost. */
@@ -252,19 +259,10 @@ public final class WorkflowRunStore {
         boolean forever = !atOnce && wait.until == null && wait.job == null;
         return bindRows(
                         bindClaim(
-                                client.sql(schema.sql("""
-                    WITH job AS (
-                        UPDATE ~.forge_jobs j
-                        SET status = 'pending', worker_id = NULL, lease_expires_at = NULL, started_at = NULL,
-                            attempts = greatest(j.attempts, 1) - 1, recoveries = 0, waits_for = :other,
-                            progress = coalesce(:progress::jsonb, j.progress),
-                            scheduled_at = CASE WHEN :forever THEN 'infinity'
-                                                ELSE greatest(:until::timestamptz, clock_timestamp()) END
-                        WHERE %s
-                        RETURNING j.id),
-                    saved AS (%s)
-                    SELECT 1 FROM job
-                    """.formatted(CLAIM_HELD, upsertSteps("job"))))
+                                client.sql(schema.sql(
+                                                """
+                    WITH job AS (%s), saved AS (%s) SELECT 1 FROM job
+                    """.formatted(HeldJobStore.suspending(CLAIM_HELD), upsertSteps("job"))))
                                         .param("other", atOnce ? null : wait.job, Types.OTHER)
                                         .param("progress", wait.progress, Types.VARCHAR)
                                         .param("forever", forever)
@@ -364,16 +362,11 @@ public final class WorkflowRunStore {
         return bindRows(
                         bindClaim(
                                 client.sql(schema.sql("""
-                    WITH job AS (
-                        UPDATE ~.forge_jobs j
-                        SET status = :status, finished_at = clock_timestamp(), lease_expires_at = NULL,
-                            last_error = coalesce(:error, j.last_error), started_at = coalesce(j.started_at, j.claimed_at),
-                            progress = coalesce(:progress::jsonb, j.progress)
-                        WHERE %s
-                        RETURNING j.id),
-                    saved AS (%s)
-                    SELECT 1 FROM job
-                    """.formatted(CLAIM_HELD, upsertSteps("job"))))
+                    WITH job AS (%s RETURNING j.id), saved AS (%s) SELECT 1 FROM job
+                    """.formatted(
+                                                JobFinishStore.endingCarrier(
+                                                        ":status", ":error", ":progress", "WHERE " + CLAIM_HELD),
+                                                upsertSteps("job"))))
                                         .param("status", completed ? "completed" : "failed")
                                         .param("progress", end.progress, Types.VARCHAR)
                                         .param("error", end.error, Types.VARCHAR),

@@ -4,6 +4,7 @@ package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.row.JobScheduleStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowSettings.SignalLimits;
 import java.sql.Types;
 import java.util.Optional;
@@ -85,13 +86,11 @@ public final class WorkflowSignalStore {
                     WHERE signals < :most AND waiting.bytes + :bytes <= :most_bytes OR :awaited AND same = 0
                     RETURNING run_id),
                 counted AS (
-                    UPDATE ~.forge_workflow_runs r SET wake_seq = (r.wake_seq + 1) % 1000000000000000000 FROM given WHERE r.id = given.run_id),
-                woken AS (
-                    UPDATE ~.forge_jobs SET scheduled_at = clock_timestamp(), waits_for = NULL
-                    WHERE id = :run AND status = 'pending' AND :awaited AND EXISTS (SELECT FROM given)
-                    RETURNING 1)
+                    UPDATE ~.forge_workflow_runs r SET wake_seq = (r.wake_seq + 1) %% 1000000000000000000 FROM given WHERE r.id = given.run_id),
+                woken AS (%s RETURNING 1)
                 SELECT signals, bytes, EXISTS (SELECT FROM given), EXISTS (SELECT FROM woken) FROM waiting
-                """))
+                """.formatted(JobScheduleStore.waking(
+                        "WHERE j.id = :run AND j.status = 'pending' AND :awaited AND EXISTS (SELECT FROM given)"))))
                 .param("run", run)
                 .param("id", signal.id)
                 .param("name", signal.name)
