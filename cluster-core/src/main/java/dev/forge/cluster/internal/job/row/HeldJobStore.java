@@ -148,6 +148,25 @@ public final class HeldJobStore {
                 """.formatted(lease.toMillis(), JobRows.HELD_BY_NODE)), node, JobRows.sorted(keys)));
     }
 
+    /**
+     * Moves the leases of jobs that these nodes hold, for a test that moves the time. Skips locked rows.
+     *
+     * @param expired whether only leases that have expired are moved
+     */
+    public void moveLeases(Collection<UUID> nodes, Duration duration, boolean expired) {
+        client.sql(schema.sql("""
+                UPDATE ~.forge_jobs SET lease_expires_at = lease_expires_at + :micros * interval '1 microsecond'
+                WHERE id IN (SELECT id FROM ~.forge_jobs
+                             WHERE status IN %s AND worker_id = ANY (:nodes)
+                               AND CASE WHEN :expired THEN lease_expires_at <= clock_timestamp() ELSE lease_expires_at IS NOT NULL END
+                             FOR UPDATE SKIP LOCKED)
+                """.formatted(JobRows.HELD)))
+                .param("micros", duration.toNanos() / 1_000)
+                .param("nodes", nodes.toArray(UUID[]::new))
+                .param("expired", expired)
+                .update();
+    }
+
     /** Returns those of these claims that this node no longer holds. */
     public Set<ClaimKey> missing(UUID node, Collection<ClaimKey> keys) {
         List<ClaimKey> all = List.copyOf(keys);
