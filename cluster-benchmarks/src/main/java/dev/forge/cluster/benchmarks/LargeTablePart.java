@@ -143,8 +143,7 @@ final class LargeTablePart implements Part {
                 throw new IllegalStateException("Wrong number of claimed jobs: " + claimed.size());
             }
             List<Finish> ends = claimed.stream()
-                    .map(job ->
-                            new Finish(job.key(), JobStatus.COMPLETED, null, null, 0, 0, null, null, null, 1L, false))
+                    .map(job -> Finish.completed(job.key(), null, 1L))
                     .toList();
             timed(rounds, table + "finish", () -> finishes.finish(nodeId, ends));
             timed(rounds, table + "enqueue", () -> {

@@ -17,7 +17,6 @@ import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobQueueStore;
 import dev.forge.cluster.internal.job.row.JobQueueStore.Head;
 import dev.forge.cluster.internal.job.row.Mark;
-import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -55,7 +54,7 @@ public final class JobQueue {
 
     /** Enqueues a job with a JSON payload. */
     public UUID enqueue(String name, String payload) {
-        var job = new NewJob(UUID.randomUUID(), name, payload, NORMAL, null, 0, null, null, "{}", null);
+        var job = new NewJob(UUID.randomUUID(), name, payload, NORMAL, null, 0, null, null, "{}", null, List.of());
         jobs.insert(job);
         return job.id();
     }
@@ -96,18 +95,7 @@ public final class JobQueue {
 
     /** Completes the job if the claim is still valid; returns whether it was. */
     public boolean complete(Claim claim) {
-        var finish = new Finish(
-                new ClaimKey(claim.id, claim.epoch),
-                JobStatus.COMPLETED,
-                null,
-                null,
-                0,
-                0,
-                null,
-                null,
-                null,
-                0L,
-                false);
+        var finish = Finish.completed(new ClaimKey(claim.id, claim.epoch), null, 0L);
         return finishes.finish(claim.worker, List.of(finish)).isEmpty();
     }
 }

@@ -19,6 +19,7 @@ import dev.forge.cluster.test.TestDatabase;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
+import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
@@ -147,6 +148,6 @@ class IsolationTests {
     }
 
     private static NewJob job() {
-        return new NewJob(UUID.randomUUID(), "order", "{}", 50, null, 0, null, null, "{}", null);
+        return new NewJob(UUID.randomUUID(), "order", "{}", 50, null, 0, null, null, "{}", null, List.of());
     }
 }

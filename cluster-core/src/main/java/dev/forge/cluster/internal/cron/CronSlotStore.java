@@ -3,7 +3,6 @@
 package dev.forge.cluster.internal.cron;
 
 import static dev.forge.cluster.internal.cron.CronStore.COLUMNS;
-import static dev.forge.cluster.internal.cron.CronStore.array;
 import static dev.forge.cluster.internal.cron.CronStore.definition;
 import static dev.forge.cluster.internal.cron.CronStore.instant;
 import static dev.forge.cluster.internal.cron.CronStore.offset;
@@ -13,6 +12,7 @@ import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.SqlArrays;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.row.JobInsertStore;
 import dev.forge.cluster.internal.runtime.EnumText;
@@ -210,11 +210,11 @@ final class CronSlotStore {
                             """));
                     statement.setObject(1, term, Types.BIGINT);
                     int at = 2;
-                    at = array(statement, at, "text", slots, DecidedSlot::cron);
-                    at = array(statement, at, "timestamptz", slots, slot -> offset(slot.slot));
-                    at = array(statement, at, "text", slots, slot -> EnumText.hyphenated(slot.outcome));
-                    at = array(statement, at, "text", slots, DecidedSlot::reason);
-                    array(statement, at, "uuid", slots, DecidedSlot::job);
+                    at = SqlArrays.bind(statement, at, "text", slots, DecidedSlot::cron);
+                    at = SqlArrays.bind(statement, at, "timestamptz", slots, slot -> offset(slot.slot));
+                    at = SqlArrays.bind(statement, at, "text", slots, slot -> EnumText.hyphenated(slot.outcome));
+                    at = SqlArrays.bind(statement, at, "text", slots, DecidedSlot::reason);
+                    SqlArrays.bind(statement, at, "uuid", slots, DecidedSlot::job);
                     return statement;
                 },
                 (row, n) -> new Key(row.getString(1), instant(row, 2))));
@@ -247,12 +247,12 @@ final class CronSlotStore {
                 statement -> {
                     statement.setString(1, term == null ? null : term.toString());
                     int at = 2;
-                    at = array(statement, at, "text", runs, DecidedSlot::cron);
-                    at = array(statement, at, "timestamptz", runs, slot -> offset(slot.slot));
-                    at = array(statement, at, "uuid", runs, DecidedSlot::job);
-                    at = array(statement, at, "text", runs, DecidedSlot::capability);
-                    at = array(statement, at, "int8", runs, DecidedSlot::delayMillis);
-                    array(statement, at, "timestamptz", runs, slot -> offset(slot.previous));
+                    at = SqlArrays.bind(statement, at, "text", runs, DecidedSlot::cron);
+                    at = SqlArrays.bind(statement, at, "timestamptz", runs, slot -> offset(slot.slot));
+                    at = SqlArrays.bind(statement, at, "uuid", runs, DecidedSlot::job);
+                    at = SqlArrays.bind(statement, at, "text", runs, DecidedSlot::capability);
+                    at = SqlArrays.bind(statement, at, "int8", runs, DecidedSlot::delayMillis);
+                    SqlArrays.bind(statement, at, "timestamptz", runs, slot -> offset(slot.previous));
                 });
     }
 
@@ -286,11 +286,11 @@ final class CronSlotStore {
                 WHERE c.name = d.name
                 """), statement -> {
             int at = 1;
-            at = array(statement, at, "text", crons, CronAdvance::name);
-            at = array(statement, at, "timestamptz", crons, cron -> offset(cron.next));
-            at = array(statement, at, "timestamptz", crons, cron -> offset(cron.lastSlot));
-            at = array(statement, at, "uuid", crons, CronAdvance::lastJob);
-            array(statement, at, "text", crons, CronAdvance::problem);
+            at = SqlArrays.bind(statement, at, "text", crons, CronAdvance::name);
+            at = SqlArrays.bind(statement, at, "timestamptz", crons, cron -> offset(cron.next));
+            at = SqlArrays.bind(statement, at, "timestamptz", crons, cron -> offset(cron.lastSlot));
+            at = SqlArrays.bind(statement, at, "uuid", crons, CronAdvance::lastJob);
+            SqlArrays.bind(statement, at, "text", crons, CronAdvance::problem);
         });
     }
 

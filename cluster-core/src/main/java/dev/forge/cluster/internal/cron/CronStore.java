@@ -7,9 +7,9 @@ import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.cron.Overlap;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.SqlArrays;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobPriority;
-import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -20,7 +20,6 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.function.Function;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.JdbcTemplate;
@@ -116,21 +115,21 @@ public final class CronStore {
     /** Binds the columns of definitions as arrays; returns the index of the next parameter. */
     static int bind(PreparedStatement statement, int from, List<Definition> definitions) throws SQLException {
         int at = from;
-        at = array(statement, at, "text", definitions, Definition::name);
-        at = array(statement, at, "text", definitions, Definition::handler);
-        at = array(statement, at, "text", definitions, Definition::expression);
-        at = array(statement, at, "text", definitions, Definition::zone);
-        at = array(statement, at, "text", definitions, d -> EnumText.hyphenated(d.target));
-        at = array(statement, at, "text", definitions, Definition::capability);
-        at = array(statement, at, "text", definitions, d -> EnumText.hyphenated(d.misfire));
-        at = array(statement, at, "int4", definitions, Definition::catchUpLimit);
-        at = array(statement, at, "text", definitions, d -> EnumText.hyphenated(d.overlap));
-        at = array(statement, at, "int8", definitions, Definition::jitterMillis);
-        at = array(statement, at, "int4", definitions, d -> d.run.maxAttempts);
-        at = array(statement, at, "int4", definitions, d -> d.run.priority);
-        at = array(statement, at, "int8", definitions, d -> d.run.timeoutMillis);
-        at = array(statement, at, "int8", definitions, d -> d.run.retentionMillis);
-        return array(statement, at, "text", definitions, d -> d.run.group);
+        at = SqlArrays.bind(statement, at, "text", definitions, Definition::name);
+        at = SqlArrays.bind(statement, at, "text", definitions, Definition::handler);
+        at = SqlArrays.bind(statement, at, "text", definitions, Definition::expression);
+        at = SqlArrays.bind(statement, at, "text", definitions, Definition::zone);
+        at = SqlArrays.bind(statement, at, "text", definitions, d -> EnumText.hyphenated(d.target));
+        at = SqlArrays.bind(statement, at, "text", definitions, Definition::capability);
+        at = SqlArrays.bind(statement, at, "text", definitions, d -> EnumText.hyphenated(d.misfire));
+        at = SqlArrays.bind(statement, at, "int4", definitions, Definition::catchUpLimit);
+        at = SqlArrays.bind(statement, at, "text", definitions, d -> EnumText.hyphenated(d.overlap));
+        at = SqlArrays.bind(statement, at, "int8", definitions, Definition::jitterMillis);
+        at = SqlArrays.bind(statement, at, "int4", definitions, d -> d.run.maxAttempts);
+        at = SqlArrays.bind(statement, at, "int4", definitions, d -> d.run.priority);
+        at = SqlArrays.bind(statement, at, "int8", definitions, d -> d.run.timeoutMillis);
+        at = SqlArrays.bind(statement, at, "int8", definitions, d -> d.run.retentionMillis);
+        return SqlArrays.bind(statement, at, "text", definitions, d -> d.run.group);
     }
 
     /**
@@ -223,12 +222,12 @@ public final class CronStore {
                 WHERE c.declared
                 """.formatted(INSERTED_COLUMNS, DECLARED_COLUMNS, TYPES, COLUMNS)),
                 statement -> {
-                    int at = array(statement, 1, "text", crons, scheduled -> scheduled.definition.name);
+                    int at = SqlArrays.bind(statement, 1, "text", crons, scheduled -> scheduled.definition.name);
                     at = bind(
                             statement,
                             at,
                             crons.stream().map(ScheduledDefinition::definition).toList());
-                    array(statement, at, "timestamptz", crons, scheduled -> offset(scheduled.next));
+                    SqlArrays.bind(statement, at, "timestamptz", crons, scheduled -> offset(scheduled.next));
                 });
     }
 
@@ -268,10 +267,12 @@ public final class CronStore {
                 ON CONFLICT DO NOTHING
                 """.formatted(INSERTED_COLUMNS, DECLARED_COLUMNS, TYPES, COLUMNS)),
                         statement -> {
-                            int at = array(statement, 1, "text", List.of(cron), scheduled -> scheduled.definition.name);
+                            int at = SqlArrays.bind(
+                                    statement, 1, "text", List.of(cron), scheduled -> scheduled.definition.name);
                             statement.setString(at, payload);
                             at = bind(statement, at + 1, List.of(cron.definition));
-                            array(statement, at, "timestamptz", List.of(cron), scheduled -> offset(scheduled.next));
+                            SqlArrays.bind(
+                                    statement, at, "timestamptz", List.of(cron), scheduled -> offset(scheduled.next));
                         })
                 == 1;
     }
@@ -285,7 +286,8 @@ public final class CronStore {
                 WHERE c.name = ? AND NOT c.declared
                 """.formatted(COLUMNS, TYPES)), statement -> {
                     int at = bind(statement, 1, List.of(cron.definition));
-                    at = array(statement, at, "timestamptz", List.of(cron), scheduled -> offset(scheduled.next));
+                    at = SqlArrays.bind(
+                            statement, at, "timestamptz", List.of(cron), scheduled -> offset(scheduled.next));
                     statement.setString(at, payload);
                     statement.setString(at + 1, cron.definition.name);
                 })
@@ -339,19 +341,6 @@ public final class CronStore {
                         row.getObject(13, Long.class),
                         row.getObject(14, Long.class),
                         row.getString(15)));
-    }
-
-    /** Binds one column of {@code rows} as an array; returns the index of the next parameter. */
-    static <T> int array(
-            PreparedStatement statement, int at, String type, List<T> rows, Function<T, @Nullable Object> column)
-            throws SQLException {
-        @Nullable Object[] values = new @Nullable Object[rows.size()];
-        for (int i = 0; i < values.length; i++) {
-            values[i] = column.apply(rows.get(i));
-        }
-        Connection connection = statement.getConnection();
-        statement.setArray(at, connection.createArrayOf(type, values));
-        return at + 1;
     }
 
     static @Nullable OffsetDateTime offset(@Nullable Instant time) {

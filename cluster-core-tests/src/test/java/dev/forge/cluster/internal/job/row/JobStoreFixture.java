@@ -103,11 +103,11 @@ public abstract class JobStoreFixture {
     }
 
     protected static NewJob job(String name) {
-        return new NewJob(UUID.randomUUID(), name, "{}", 50, null, 0, null, null, "{}", null);
+        return new NewJob(UUID.randomUUID(), name, "{}", 50, null, 0, null, null, "{}", null, List.of());
     }
 
     protected static NewJob job(String name, String payload) {
-        return new NewJob(UUID.randomUUID(), name, payload, 50, null, 0, null, null, "{}", null);
+        return new NewJob(UUID.randomUUID(), name, payload, 50, null, 0, null, null, "{}", null, List.of());
     }
 
     protected UUID insert() {
@@ -129,7 +129,7 @@ public abstract class JobStoreFixture {
     }
 
     protected static Finish completed(Claimed claimed, String result) {
-        return new Finish(key(claimed), JobStatus.COMPLETED, result, null, 0, 0, null, null, null, 5L, false);
+        return Finish.completed(key(claimed), result, 5L);
     }
 
     protected static Finish again(Claimed claimed, long delayMillis) {
@@ -180,7 +180,7 @@ public abstract class JobStoreFixture {
     }
 
     protected static NewJob urgent(int priority, String capability, Instant at) {
-        return new NewJob(UUID.randomUUID(), "job", "{}", priority, capability, 0, at, null, "{}", null);
+        return new NewJob(UUID.randomUUID(), "job", "{}", priority, capability, 0, at, null, "{}", null, List.of());
     }
 
     protected void age(String column, String age) {

@@ -64,7 +64,8 @@ class UniqueJobStoreTests extends JobStoreFixture {
     }
 
     private UUID debounce(String payload, Duration delay, Duration max) {
-        var job = new NewJob(UUID.randomUUID(), "job", payload, 50, null, delay.toMillis(), null, null, "{}", null);
+        var job = new NewJob(
+                UUID.randomUUID(), "job", payload, 50, null, delay.toMillis(), null, null, "{}", null, List.of());
         return unique.insert(new UniqueJob(job, "k", UniquePolicy.KEEP, null, max.toMillis()));
     }
 
@@ -241,7 +242,7 @@ class UniqueJobStoreTests extends JobStoreFixture {
 
     @Test
     void rejected_job_leaves_no_window() {
-        var bad = new NewJob(UUID.randomUUID(), "job", "{}", 1_000, null, 0, null, null, "{}", null);
+        var bad = new NewJob(UUID.randomUUID(), "job", "{}", 1_000, null, 0, null, null, "{}", null, List.of());
         assertThatExceptionOfType(DataIntegrityViolationException.class)
                 .isThrownBy(() -> unique.insert(windowed(bad, UniquePolicy.KEEP, HOUR)));
         assertThat(windows()).isEmpty();

@@ -6,7 +6,6 @@ import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
-import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
 import java.sql.Types;
@@ -66,9 +65,8 @@ public final class HeldJobStore {
                 FROM unnest(?::uuid[], ?::bigint[], ?::text[]) AS d (id, epoch, job_group)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
                 """.formatted(GIVEN_BACK, JobRows.HELD_BY_NODE)), statement -> {
-            Connection connection = statement.getConnection();
             bind(statement, keys);
-            statement.setArray(3, SqlArrays.of(connection, "text", keys, groups::get));
+            SqlArrays.bind(statement, 3, "text", keys, groups::get);
             statement.setObject(4, node);
         });
     }
@@ -247,8 +245,7 @@ public final class HeldJobStore {
 
     /** Binds ids and epochs, the first two parameters of a statement. */
     static void bind(PreparedStatement statement, List<ClaimKey> keys) throws SQLException {
-        Connection connection = statement.getConnection();
-        statement.setArray(1, SqlArrays.of(connection, "uuid", keys, ClaimKey::id));
-        statement.setArray(2, SqlArrays.of(connection, "int8", keys, ClaimKey::epoch));
+        SqlArrays.bind(statement, 1, "uuid", keys, ClaimKey::id);
+        SqlArrays.bind(statement, 2, "int8", keys, ClaimKey::epoch);
     }
 }

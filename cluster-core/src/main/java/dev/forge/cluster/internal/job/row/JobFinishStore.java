@@ -8,7 +8,6 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
-import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -76,6 +75,16 @@ public final class JobFinishStore {
             @Nullable Duration retention,
             @Nullable Long ranMillis,
             boolean timedOut) {
+
+        /** Returns the end of a claim whose job has completed. */
+        public static Finish completed(ClaimKey key, @Nullable String result, @Nullable Long ranMillis) {
+            return new Finish(key, JobStatus.COMPLETED, result, null, 0, 0, null, null, null, ranMillis, false);
+        }
+
+        /** Returns the end of a claim whose job has failed for good. */
+        public static Finish failed(ClaimKey key, String error, @Nullable Long ranMillis) {
+            return new Finish(key, JobStatus.FAILED, null, error, 0, 0, null, null, null, ranMillis, false);
+        }
 
         /** Returns the end of a claim whose job goes back to the queue before it has started. */
         public static Finish unstarted(ClaimKey key, Duration delay) {
@@ -267,7 +276,7 @@ public final class JobFinishStore {
                             """));
                     HeldJobStore.bind(
                             statement, claims.stream().map(Map.Entry::getKey).toList());
-                    statement.setArray(3, SqlArrays.of(connection, "int4", claims, Map.Entry::getValue));
+                    SqlArrays.bind(statement, 3, "int4", claims, Map.Entry::getValue);
                     statement.setObject(4, node);
                     return statement;
                 },
@@ -314,17 +323,17 @@ public final class JobFinishStore {
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
                 """.formatted(completing("d.result", "d.ran"), lockTimeout, JobRows.HELD_BY_NODE)),
                 statement -> {
-                    Connection connection = statement.getConnection();
                     bindKeys(statement, finishes);
-                    statement.setArray(3, SqlArrays.of(connection, "text", finishes, Finish::result));
-                    statement.setArray(4, SqlArrays.of(connection, "int8", finishes, Finish::ranMillis));
+                    SqlArrays.bind(statement, 3, "text", finishes, Finish::result);
+                    SqlArrays.bind(statement, 4, "int8", finishes, Finish::ranMillis);
                     statement.setObject(5, node);
                 });
     }
 
     /** Binds the first two parameters. */
     private static void bindKeys(PreparedStatement statement, List<Finish> finishes) throws SQLException {
-        HeldJobStore.bind(statement, finishes.stream().map(Finish::key).toList());
+        SqlArrays.bind(statement, 1, "uuid", finishes, finish -> finish.key.id());
+        SqlArrays.bind(statement, 2, "int8", finishes, finish -> finish.key.epoch());
     }
 
     private int delete(UUID node, List<Finish> finishes, String lockTimeout) {
@@ -361,26 +370,22 @@ public final class JobFinishStore {
                     AS d (id, epoch, status, result, error, delay, given_back, checkpoint, progress, retention, ran, timed_out)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
                 """.formatted(HISTORY_WITH_FAILURE, lockTimeout, JobRows.HELD_BY_NODE)), statement -> {
-                    Connection connection = statement.getConnection();
                     bindKeys(statement, finishes);
-                    statement.setArray(
-                            3,
-                            SqlArrays.of(connection, "text", finishes, finish -> EnumText.underscored(finish.status)));
-                    statement.setArray(4, SqlArrays.of(connection, "text", finishes, Finish::result));
-                    statement.setArray(5, SqlArrays.of(connection, "text", finishes, Finish::error));
-                    statement.setArray(6, SqlArrays.of(connection, "int8", finishes, Finish::delayMillis));
-                    statement.setArray(7, SqlArrays.of(connection, "int4", finishes, Finish::attemptsGivenBack));
-                    statement.setArray(8, SqlArrays.of(connection, "text", finishes, Finish::checkpoint));
-                    statement.setArray(9, SqlArrays.of(connection, "text", finishes, Finish::progress));
-                    statement.setArray(
+                    SqlArrays.bind(statement, 3, "text", finishes, finish -> EnumText.underscored(finish.status));
+                    SqlArrays.bind(statement, 4, "text", finishes, Finish::result);
+                    SqlArrays.bind(statement, 5, "text", finishes, Finish::error);
+                    SqlArrays.bind(statement, 6, "int8", finishes, Finish::delayMillis);
+                    SqlArrays.bind(statement, 7, "int4", finishes, Finish::attemptsGivenBack);
+                    SqlArrays.bind(statement, 8, "text", finishes, Finish::checkpoint);
+                    SqlArrays.bind(statement, 9, "text", finishes, Finish::progress);
+                    SqlArrays.bind(
+                            statement,
                             10,
-                            SqlArrays.of(
-                                    connection,
-                                    "int8",
-                                    finishes,
-                                    finish -> finish.retention == null ? null : finish.retention.toMillis()));
-                    statement.setArray(11, SqlArrays.of(connection, "int8", finishes, Finish::ranMillis));
-                    statement.setArray(12, SqlArrays.of(connection, "bool", finishes, Finish::timedOut));
+                            "int8",
+                            finishes,
+                            finish -> finish.retention == null ? null : finish.retention.toMillis());
+                    SqlArrays.bind(statement, 11, "int8", finishes, Finish::ranMillis);
+                    SqlArrays.bind(statement, 12, "bool", finishes, Finish::timedOut);
                     statement.setObject(13, node);
                 });
     }

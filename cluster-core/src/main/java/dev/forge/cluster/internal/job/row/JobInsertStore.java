@@ -6,7 +6,6 @@ import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
 import dev.forge.cluster.job.JobOptions;
-import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
 import java.sql.Types;
@@ -65,21 +64,6 @@ public final class JobInsertStore {
             @Nullable String group,
             List<String> tags) {
 
-        /** Creates a job without tags. */
-        public NewJob(
-                UUID id,
-                String name,
-                String payload,
-                int priority,
-                @Nullable String capability,
-                long delayMillis,
-                @Nullable Instant at,
-                @Nullable Integer maxAttempts,
-                String metadata,
-                @Nullable String group) {
-            this(id, name, payload, priority, capability, delayMillis, at, maxAttempts, metadata, group, List.of());
-        }
-
         /** Returns the queue that the job is claimed from. */
         public Queue queue() {
             return new Queue(name, capability == null ? "" : capability, priority, group != null);
@@ -93,6 +77,11 @@ public final class JobInsertStore {
         @Nullable
         OffsetDateTime dueAt() {
             return at == null ? null : at.atOffset(ZoneOffset.UTC);
+        }
+
+        /** Returns the approximate length that it adds to a statement. */
+        long length() {
+            return (long) payload.length() + metadata.length();
         }
 
         /** Returns how many bytes a claim of the job reads. */
@@ -188,12 +177,9 @@ public final class JobInsertStore {
                                     statement.setInt(next++, part.size());
                                 }
                                 if (waiting) {
-                                    Connection connection = statement.getConnection();
                                     statement.setBoolean(next++, after.anyway());
-                                    statement.setArray(next++, SqlArrays.of(connection, "uuid", part, NewJob::id));
-                                    statement.setArray(
-                                            next++,
-                                            SqlArrays.of(connection, "uuid", List.copyOf(after.jobs()), id -> id));
+                                    next = SqlArrays.bind(statement, next, "uuid", part, NewJob::id);
+                                    next = SqlArrays.bind(statement, next, "uuid", List.copyOf(after.jobs()), id -> id);
                                 }
                                 bindAll(statement, part, next);
                             })
@@ -207,9 +193,7 @@ public final class JobInsertStore {
     private static List<List<NewJob>> inParts(List<NewJob> jobs, int most) {
         var parts = new ArrayList<List<NewJob>>();
         for (int from = 0; from < jobs.size(); from += most) {
-            parts.addAll(JobRows.inParts(
-                    jobs.subList(from, Math.min(from + most, jobs.size())),
-                    job -> (long) job.payload.length() + job.metadata.length()));
+            parts.addAll(JobRows.inParts(jobs.subList(from, Math.min(from + most, jobs.size())), NewJob::length));
         }
         return parts;
     }
@@ -230,12 +214,13 @@ public final class JobInsertStore {
                         + """
                 SELECT d.id, d.name, d.payload::jsonb, d.priority, d.capability,
                        greatest(?, clock_timestamp() + ? * interval '1 millisecond'), d.max_attempts, ?::jsonb, d.bytes, d.job_group%s%s%s
-                FROM unnest(?::uuid[], ?::text[], ?::text[], ?::int[], ?::text[], ?::int[], ?::int[], ?::text[])
-                    AS d (id, name, payload, priority, capability, max_attempts, bytes, job_group) %s
+                FROM unnest(%s) AS d (%s) %s
                 """.formatted(
                                         tagged ? ", ?::text[]" : "",
                                         inBatch ? ", batch.id" : "",
                                         waiting ? ", d.id" : "",
+                                        COLUMNS,
+                                        COLUMN_NAMES,
                                         inBatch ? "CROSS JOIN batch" : "");
         if (tagged) {
             with.add("job AS (%s RETURNING id, tags)".formatted(insertion));
@@ -244,23 +229,33 @@ public final class JobInsertStore {
     }
 
     private static void bindAll(PreparedStatement statement, List<NewJob> jobs, int from) throws SQLException {
-        Connection connection = statement.getConnection();
         NewJob first = jobs.get(0);
         int next = from;
         statement.setObject(next++, first.dueAt(), Types.TIMESTAMP_WITH_TIMEZONE);
         statement.setLong(next++, first.delayMillis);
         statement.setString(next++, first.metadata);
         if (!first.tags.isEmpty()) {
-            statement.setArray(next++, connection.createArrayOf("text", first.tags.toArray()));
+            statement.setArray(next++, statement.getConnection().createArrayOf("text", first.tags.toArray()));
         }
-        statement.setArray(next++, SqlArrays.of(connection, "uuid", jobs, NewJob::id));
-        statement.setArray(next++, SqlArrays.of(connection, "text", jobs, NewJob::name));
-        statement.setArray(next++, SqlArrays.of(connection, "text", jobs, NewJob::payload));
-        statement.setArray(next++, SqlArrays.of(connection, "int4", jobs, NewJob::priority));
-        statement.setArray(next++, SqlArrays.of(connection, "text", jobs, NewJob::capability));
-        statement.setArray(next++, SqlArrays.of(connection, "int4", jobs, NewJob::maxAttempts));
-        statement.setArray(next++, SqlArrays.of(connection, "int4", jobs, NewJob::bytes));
-        statement.setArray(next, SqlArrays.of(connection, "text", jobs, NewJob::group));
+        bindColumns(statement, next, jobs);
+    }
+
+    /** The columns that {@link #bindColumns} binds, as the parameters of unnest. */
+    static final String COLUMNS = "?::uuid[], ?::text[], ?::text[], ?::int[], ?::text[], ?::int[], ?::int[], ?::text[]";
+
+    /** Their names. */
+    static final String COLUMN_NAMES = "id, name, payload, priority, capability, max_attempts, bytes, job_group";
+
+    /** Binds what may differ between jobs that one statement inserts; returns the number of the next parameter. */
+    static int bindColumns(PreparedStatement statement, int from, List<NewJob> jobs) throws SQLException {
+        int next = SqlArrays.bind(statement, from, "uuid", jobs, NewJob::id);
+        next = SqlArrays.bind(statement, next, "text", jobs, NewJob::name);
+        next = SqlArrays.bind(statement, next, "text", jobs, NewJob::payload);
+        next = SqlArrays.bind(statement, next, "int4", jobs, NewJob::priority);
+        next = SqlArrays.bind(statement, next, "text", jobs, NewJob::capability);
+        next = SqlArrays.bind(statement, next, "int4", jobs, NewJob::maxAttempts);
+        next = SqlArrays.bind(statement, next, "int4", jobs, NewJob::bytes);
+        return SqlArrays.bind(statement, next, "text", jobs, NewJob::group);
     }
 
     /**

@@ -5,7 +5,6 @@ package dev.forge.cluster.internal.job.row;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
 import dev.forge.cluster.job.JobLogLine;
-import java.sql.Connection;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -64,13 +63,12 @@ public final class JobLogStore {
                 WHERE (SELECT j.claim_epoch = d.epoch AND (j.worker_id = ? OR j.worker_id IS NULL) FROM ~.forge_jobs j WHERE j.id = d.id)
                 ON CONFLICT DO NOTHING
                 """), statement -> {
-            Connection connection = statement.getConnection();
-            statement.setArray(1, SqlArrays.of(connection, "uuid", lines, line -> line.claim.id()));
-            statement.setArray(2, SqlArrays.of(connection, "int8", lines, line -> line.claim.epoch()));
-            statement.setArray(3, SqlArrays.of(connection, "int4", lines, NewLine::number));
-            statement.setArray(4, SqlArrays.of(connection, "int4", lines, NewLine::attempt));
-            statement.setArray(5, SqlArrays.of(connection, "int8", lines, NewLine::ageMicros));
-            statement.setArray(6, SqlArrays.of(connection, "text", lines, NewLine::message));
+            SqlArrays.bind(statement, 1, "uuid", lines, line -> line.claim.id());
+            SqlArrays.bind(statement, 2, "int8", lines, line -> line.claim.epoch());
+            SqlArrays.bind(statement, 3, "int4", lines, NewLine::number);
+            SqlArrays.bind(statement, 4, "int4", lines, NewLine::attempt);
+            SqlArrays.bind(statement, 5, "int8", lines, NewLine::ageMicros);
+            SqlArrays.bind(statement, 6, "text", lines, NewLine::message);
             statement.setObject(7, node);
         });
     }

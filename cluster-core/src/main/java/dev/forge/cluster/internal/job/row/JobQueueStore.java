@@ -4,7 +4,6 @@ package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
-import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -293,23 +292,21 @@ public final class JobQueueStore {
         }
 
         void bind(PreparedStatement statement, int most) throws SQLException {
-            Connection connection = statement.getConnection();
-            statement.setArray(1, SqlArrays.of(connection, "text", gaps, Gap::name));
-            statement.setArray(2, SqlArrays.of(connection, "text", gaps, Gap::capability));
-            statement.setArray(3, SqlArrays.of(connection, "int8", gaps, Gap::above));
-            statement.setArray(4, SqlArrays.of(connection, "int8", gaps, Gap::below));
+            SqlArrays.bind(statement, 1, "text", gaps, Gap::name);
+            SqlArrays.bind(statement, 2, "text", gaps, Gap::capability);
+            SqlArrays.bind(statement, 3, "int8", gaps, Gap::above);
+            SqlArrays.bind(statement, 4, "int8", gaps, Gap::below);
             statement.setInt(5, most);
-            statement.setArray(6, SqlArrays.of(connection, "text", marked, head -> head.queue.name()));
-            statement.setArray(7, SqlArrays.of(connection, "text", marked, head -> head.queue.capability()));
-            statement.setArray(8, SqlArrays.of(connection, "int4", marked, head -> head.queue.rank()));
-            statement.setArray(
+            SqlArrays.bind(statement, 6, "text", marked, head -> head.queue.name());
+            SqlArrays.bind(statement, 7, "text", marked, head -> head.queue.capability());
+            SqlArrays.bind(statement, 8, "int4", marked, head -> head.queue.rank());
+            SqlArrays.bind(
+                    statement,
                     9,
-                    SqlArrays.of(
-                            connection,
-                            "timestamptz",
-                            marked,
-                            head -> head.mark.scheduledAt().toString()));
-            statement.setArray(10, SqlArrays.of(connection, "uuid", marked, head -> head.mark.id()));
+                    "timestamptz",
+                    marked,
+                    head -> head.mark.scheduledAt().toString());
+            SqlArrays.bind(statement, 10, "uuid", marked, head -> head.mark.id());
         }
     }
 }

@@ -6,14 +6,12 @@ import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
 import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.job.UniquePolicy;
-import java.sql.Array;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.UUID;
-import java.util.function.Function;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.dao.ConcurrencyFailureException;
@@ -177,11 +175,7 @@ public final class UniqueJobStore {
      */
     public List<UUID> insertAll(List<UniqueJob> jobs) {
         List<UUID> ids = new ArrayList<>(jobs.size());
-        JobRows.inParts(
-                        jobs,
-                        unique -> (long) unique.job.payload().length()
-                                + unique.job.metadata().length())
-                .forEach(part -> ids.addAll(insertTogether(part)));
+        JobRows.inParts(jobs, unique -> unique.job.length()).forEach(part -> ids.addAll(insertTogether(part)));
         return ids;
     }
 
@@ -193,44 +187,28 @@ public final class UniqueJobStore {
                     d.delay * interval '1 millisecond', d.max_attempts, d.metadata::jsonb, d.unique_key, d.bytes, d.job_group,
                     d.replaces, d.unique_for * interval '1 millisecond', d.debounce_max * interval '1 millisecond', d.tags::text[])
                 FROM (
-                    SELECT * FROM unnest(?::uuid[], ?::text[], ?::text[], ?::int[], ?::text[], ?::text[], ?::bigint[], ?::int[],
-                                         ?::text[], ?::text[], ?::int[], ?::text[], ?::boolean[], ?::bigint[], ?::bigint[], ?::text[])
-                        WITH ORDINALITY AS u (id, name, payload, priority, capability, not_before, delay, max_attempts,
-                                              metadata, unique_key, bytes, job_group, replaces, unique_for, debounce_max, tags, position)
+                    SELECT * FROM unnest(%1$s, ?::text[], ?::bigint[], ?::text[], ?::text[], ?::boolean[], ?::bigint[], ?::bigint[], ?::text[])
+                        WITH ORDINALITY AS u (%2$s, not_before, delay, metadata, unique_key, replaces, unique_for, debounce_max, tags, position)
                     ORDER BY position) AS d
-                """),
+                """.formatted(JobInsertStore.COLUMNS, JobInsertStore.COLUMN_NAMES)),
                 statement -> {
-                    Connection connection = statement.getConnection();
-                    statement.setArray(1, ofJob(connection, "uuid", jobs, NewJob::id));
-                    statement.setArray(2, ofJob(connection, "text", jobs, NewJob::name));
-                    statement.setArray(3, ofJob(connection, "text", jobs, NewJob::payload));
-                    statement.setArray(4, ofJob(connection, "int4", jobs, NewJob::priority));
-                    statement.setArray(5, ofJob(connection, "text", jobs, NewJob::capability));
-                    statement.setArray(6, ofJob(connection, "text", jobs, job -> Objects.toString(job.at(), null)));
-                    statement.setArray(7, ofJob(connection, "int8", jobs, NewJob::delayMillis));
-                    statement.setArray(8, ofJob(connection, "int4", jobs, NewJob::maxAttempts));
-                    statement.setArray(9, ofJob(connection, "text", jobs, NewJob::metadata));
-                    statement.setArray(10, SqlArrays.of(connection, "text", jobs, UniqueJob::key));
-                    statement.setArray(11, ofJob(connection, "int4", jobs, NewJob::bytes));
-                    statement.setArray(12, ofJob(connection, "text", jobs, NewJob::group));
-                    statement.setArray(13, SqlArrays.of(connection, "bool", jobs, UniqueJob::replaces));
-                    statement.setArray(14, SqlArrays.of(connection, "int8", jobs, UniqueJob::windowMillis));
-                    statement.setArray(15, SqlArrays.of(connection, "int8", jobs, UniqueJob::debounceMaxMillis));
+                    List<NewJob> all = jobs.stream().map(UniqueJob::job).toList();
+                    int next = JobInsertStore.bindColumns(statement, 1, all);
+                    next = SqlArrays.bind(statement, next, "text", all, job -> Objects.toString(job.at(), null));
+                    next = SqlArrays.bind(statement, next, "int8", all, NewJob::delayMillis);
+                    next = SqlArrays.bind(statement, next, "text", all, NewJob::metadata);
+                    next = SqlArrays.bind(statement, next, "text", jobs, UniqueJob::key);
+                    next = SqlArrays.bind(statement, next, "bool", jobs, UniqueJob::replaces);
+                    next = SqlArrays.bind(statement, next, "int8", jobs, UniqueJob::windowMillis);
+                    next = SqlArrays.bind(statement, next, "int8", jobs, UniqueJob::debounceMaxMillis);
                     // An array of arrays would have to be rectangular.
-                    statement.setArray(
-                            16, SqlArrays.of(connection, "text", jobs, unique -> literal(connection, unique)));
+                    Connection connection = statement.getConnection();
+                    SqlArrays.bind(statement, next, "text", all, job -> literal(connection, job.tags()));
                 },
                 (row, n) -> row.getObject(1, UUID.class));
     }
 
-    private static Array ofJob(
-            Connection connection, String type, List<UniqueJob> jobs, Function<NewJob, @Nullable Object> column)
-            throws SQLException {
-        return SqlArrays.of(connection, type, jobs, unique -> column.apply(unique.job));
-    }
-
-    private static @Nullable String literal(Connection connection, UniqueJob unique) {
-        List<String> tags = unique.job.tags();
+    private static @Nullable String literal(Connection connection, List<String> tags) {
         try {
             return tags.isEmpty()
                     ? null

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow.store;
 
+import static dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.array;
+
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.row.JobFinishStore;
 import dev.forge.cluster.internal.job.row.JobRows;
@@ -19,10 +21,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import java.util.function.Function;
 import java.util.stream.Collectors;
 import javax.sql.DataSource;
-import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
@@ -159,13 +159,11 @@ public final class WorkflowBatches {
                                                                                 "w.progress",
                                                                                 "FROM held JOIN wanted w ON w.run = held.id WHERE j.id = held.id")))),
                                         claims)
-                                .param("ends", texts(inOrder, end -> EnumText.underscored(end.status())))
-                                .param("outcomes", texts(inOrder, End::result))
-                                .param("failures", texts(inOrder, End::error))
-                                .param("progresses", texts(inOrder, End::progress))
-                                .param(
-                                        "unwindings",
-                                        inOrder.stream().map(End::compensating).toArray(Boolean[]::new)),
+                                .param("ends", array(inOrder, end -> EnumText.underscored(end.status()), String[]::new))
+                                .param("outcomes", array(inOrder, End::result, String[]::new))
+                                .param("failures", array(inOrder, End::error, String[]::new))
+                                .param("progresses", array(inOrder, End::progress, String[]::new))
+                                .param("unwindings", array(inOrder, End::compensating, Boolean[]::new)),
                         rows)
                 .query((row, n) -> written.put(row.getObject(1, UUID.class), WriteResult.WRITTEN))
                 .list();
@@ -180,19 +178,9 @@ public final class WorkflowBatches {
 
     private static JdbcClient.StatementSpec bindClaims(JdbcClient.StatementSpec statement, List<RunClaim> claims) {
         return statement
-                .param("runs", claims.stream().map(RunClaim::run).toArray(UUID[]::new))
-                .param(
-                        "epochs",
-                        claims.stream().map(claim -> claim.key().epoch()).toArray(Long[]::new))
-                .param("nodes", claims.stream().map(RunClaim::node).toArray(UUID[]::new));
-    }
-
-    private static @Nullable String[] texts(List<End> ends, Function<End, @Nullable String> text) {
-        @Nullable String[] texts = new @Nullable String[ends.size()];
-        for (int i = 0; i < texts.length; i++) {
-            texts[i] = text.apply(ends.get(i));
-        }
-        return texts;
+                .param("runs", array(claims, RunClaim::run, UUID[]::new))
+                .param("epochs", array(claims, claim -> claim.key().epoch(), Long[]::new))
+                .param("nodes", array(claims, RunClaim::node, UUID[]::new));
     }
 
     private static Map<RunClaim, WriteResult> byClaim(List<RunClaim> claims, Map<UUID, WriteResult> written) {

@@ -334,21 +334,22 @@ public final class WorkflowHistoryStore {
     }
 
     static JdbcClient.StatementSpec bindRows(JdbcClient.StatementSpec statement, List<RunRow> rows) {
+        List<StepRow> steps = rows.stream().map(RunRow::row).toList();
         return statement
-                .param("rows", rows.stream().map(RunRow::run).toArray(UUID[]::new))
-                .param("positions", array(rows, StepRow::position, Integer[]::new))
-                .param("names", array(rows, StepRow::name, String[]::new))
-                .param("kinds", array(rows, StepRow::kind, String[]::new))
-                .param("statuses", array(rows, StepRow::status, String[]::new))
-                .param("attempts", array(rows, StepRow::attempts, Integer[]::new))
-                .param("results", array(rows, StepRow::result, String[]::new))
-                .param("errors", array(rows, StepRow::error, String[]::new))
-                .param("wakes", array(rows, row -> text(row.wakeAt()), String[]::new))
-                .param("refs", array(rows, StepRow::ref, UUID[]::new))
-                .param("compensations", array(rows, StepRow::compensationAttempts, Integer[]::new))
-                .param("rans", array(rows, StepRow::ranMillis, Long[]::new))
-                .param("besides", array(rows, StepRow::parallelGroup, Integer[]::new))
-                .param("bytes", array(rows, row -> bytes(row.result()), Integer[]::new));
+                .param("rows", array(rows, RunRow::run, UUID[]::new))
+                .param("positions", array(steps, StepRow::position, Integer[]::new))
+                .param("names", array(steps, StepRow::name, String[]::new))
+                .param("kinds", array(steps, StepRow::kind, String[]::new))
+                .param("statuses", array(steps, StepRow::status, String[]::new))
+                .param("attempts", array(steps, StepRow::attempts, Integer[]::new))
+                .param("results", array(steps, StepRow::result, String[]::new))
+                .param("errors", array(steps, StepRow::error, String[]::new))
+                .param("wakes", array(steps, row -> text(row.wakeAt()), String[]::new))
+                .param("refs", array(steps, StepRow::ref, UUID[]::new))
+                .param("compensations", array(steps, StepRow::compensationAttempts, Integer[]::new))
+                .param("rans", array(steps, StepRow::ranMillis, Long[]::new))
+                .param("besides", array(steps, StepRow::parallelGroup, Integer[]::new))
+                .param("bytes", array(steps, row -> bytes(row.result()), Integer[]::new));
     }
 
     static JdbcClient.StatementSpec bindClaim(JdbcClient.StatementSpec statement, RunClaim claim) {
@@ -366,11 +367,12 @@ public final class WorkflowHistoryStore {
         return time == null ? null : time.toString();
     }
 
-    private static <T> @Nullable T[] array(
-            List<RunRow> rows, Function<StepRow, @Nullable T> column, Function<Integer, @Nullable T[]> maker) {
+    /** Returns one column of these rows. */
+    static <R, T> @Nullable T[] array(
+            List<R> rows, Function<R, @Nullable T> column, Function<Integer, @Nullable T[]> maker) {
         @Nullable T[] values = maker.apply(rows.size());
         for (int i = 0; i < values.length; i++) {
-            values[i] = column.apply(rows.get(i).row);
+            values[i] = column.apply(rows.get(i));
         }
         return values;
     }
