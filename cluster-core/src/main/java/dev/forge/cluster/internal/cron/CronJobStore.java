@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.cron;
 import static dev.forge.cluster.internal.cron.CronStore.instant;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.job.row.JobCancelStore;
 import dev.forge.cluster.internal.job.row.JobRows;
 import dev.forge.cluster.internal.runtime.EnumText;
@@ -17,18 +18,15 @@ import java.util.function.Function;
 import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Finds the jobs that crons have enqueued, and cancels those that have not started. */
 final class CronJobStore {
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
     private final JobCancelStore cancels;
 
     CronJobStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
         this.cancels = new JobCancelStore(schema, source);
     }
 
@@ -59,12 +57,12 @@ final class CronJobStore {
         if (jobs.isEmpty()) {
             return Map.of();
         }
-        return client
-                .sql(schema.sql("""
+        return tables
+                .sql("""
                 SELECT id, status, attempts, metadata ->> 'slot',
                        CASE status WHEN 'pending' THEN scheduled_at ELSE coalesce(started_at, claimed_at, now()) END
                 FROM ~.forge_jobs WHERE id = ANY (:ids) AND status IN %s
-                """.formatted(JobRows.ACTIVE)))
+                """.formatted(JobRows.ACTIVE))
                 .param("ids", jobs.toArray(UUID[]::new))
                 .query((row, n) -> new UnfinishedRun(
                         row.getObject(1, UUID.class),
@@ -79,7 +77,7 @@ final class CronJobStore {
 
     /** Cancels the latest run of a cron if its jitter delays it still. */
     void cancelNotStarted(String cron, String reason) {
-        client.sql(schema.sql("SELECT last_job_id FROM ~.forge_crons WHERE name = ? AND last_job_id IS NOT NULL"))
+        tables.sql("SELECT last_job_id FROM ~.forge_crons WHERE name = ? AND last_job_id IS NOT NULL")
                 .param(cron)
                 .query(UUID.class)
                 .optional()
@@ -88,10 +86,10 @@ final class CronJobStore {
 
     /** Returns whether the node still holds the claim; if so, it keeps it until the transaction ends. */
     boolean isClaimedBy(UUID job, long epoch, UUID node) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 SELECT 1 FROM ~.forge_jobs
                 WHERE id = ? AND claim_epoch = ? AND worker_id = ? AND status IN %s FOR SHARE
-                """.formatted(JobRows.HELD)))
+                """.formatted(JobRows.HELD))
                 .params(job, epoch, node)
                 .query(Integer.class)
                 .optional()

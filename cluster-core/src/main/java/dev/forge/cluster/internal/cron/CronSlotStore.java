@@ -13,10 +13,10 @@ import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.row.JobInsertStore;
 import dev.forge.cluster.internal.runtime.EnumText;
-import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Types;
@@ -31,7 +31,6 @@ import java.util.UUID;
 import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
@@ -43,14 +42,10 @@ import org.springframework.jdbc.core.simple.JdbcClient;
  */
 final class CronSlotStore {
 
-    private final Schema schema;
-    private final JdbcTemplate jdbc;
-    private final JdbcClient client;
+    private final Tables tables;
 
     CronSlotStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.jdbc = new JdbcTemplate(source);
-        this.client = JdbcClient.create(jdbc);
+        this.tables = new Tables(schema, source);
     }
 
     /** A handler, and the kind of node that must have it. */
@@ -69,7 +64,7 @@ final class CronSlotStore {
                 AND (c.paused OR c.target || ' ' || coalesce(c.handler, c.name) <> ALL (:handlers))""";
 
     private JdbcClient.StatementSpec excluding(ExcludedCrons excluded, String sql) {
-        return client.sql(schema.sql(sql.formatted(NOT_EXCLUDED)))
+        return tables.sql(sql.formatted(NOT_EXCLUDED))
                 .param("names", excluded.names.toArray(String[]::new))
                 .param(
                         "handlers",
@@ -139,7 +134,7 @@ final class CronSlotStore {
 
     /** Locks and returns the cron if it has due slots and no other transaction has locked it. */
     List<DueCron> due(String name) {
-        return client.sql(schema.sql(DUE + "WHERE c.next_fire_at <= now() AND c.name = ? FOR UPDATE SKIP LOCKED"))
+        return tables.sql(DUE + "WHERE c.next_fire_at <= now() AND c.name = ? FOR UPDATE SKIP LOCKED")
                 .param(name)
                 .query((row, n) -> due(row))
                 .list();
@@ -172,7 +167,7 @@ final class CronSlotStore {
 
     /** Locks and returns the cron, due or not; waits for transactions that have locked it. */
     Optional<DueCron> lock(String name) {
-        return client.sql(schema.sql(DUE + "WHERE c.name = ? FOR UPDATE"))
+        return tables.sql(DUE + "WHERE c.name = ? FOR UPDATE")
                 .param(name)
                 .query((row, n) -> due(row))
                 .optional();
@@ -198,16 +193,16 @@ final class CronSlotStore {
     /** Writes decisions into the ledger; returns those whose slot was not in it yet. */
     List<DecidedSlot> record(List<DecidedSlot> slots, @Nullable Long term) {
         record Key(String cron, Instant slot) {}
-        Set<Key> fresh = new HashSet<>(jdbc.query(
-                connection -> {
-                    PreparedStatement statement = connection.prepareStatement(schema.sql("""
+        Set<Key> fresh = new HashSet<>(tables.query(
+                """
                             INSERT INTO ~.forge_cron_runs (cron, slot, outcome, reason, job_id, term, fired_at)
                             SELECT d.cron, d.slot, d.outcome, d.reason, d.job_id, ?, clock_timestamp()
                             FROM unnest(?::text[], ?::timestamptz[], ?::text[], ?::text[], ?::uuid[])
                                 AS d (cron, slot, outcome, reason, job_id)
                             ON CONFLICT DO NOTHING
                             RETURNING cron, slot
-                            """));
+                            """,
+                statement -> {
                     statement.setObject(1, term, Types.BIGINT);
                     int at = 2;
                     at = SqlArrays.bind(statement, at, "text", slots, DecidedSlot::cron);
@@ -215,7 +210,6 @@ final class CronSlotStore {
                     at = SqlArrays.bind(statement, at, "text", slots, slot -> EnumText.hyphenated(slot.outcome));
                     at = SqlArrays.bind(statement, at, "text", slots, DecidedSlot::reason);
                     SqlArrays.bind(statement, at, "uuid", slots, DecidedSlot::job);
-                    return statement;
                 },
                 (row, n) -> new Key(row.getString(1), instant(row, 2))));
         return slots.stream()
@@ -225,8 +219,8 @@ final class CronSlotStore {
 
     /** Enqueues the jobs of slots that run. */
     void enqueue(List<DecidedSlot> runs, @Nullable Long term) {
-        jdbc.update(
-                schema.sql(JobInsertStore.inserting()
+        tables.update(
+                JobInsertStore.inserting()
                         + """
                 SELECT d.job_id, coalesce(c.handler, c.name), c.payload, c.priority, d.capability,
                        clock_timestamp() + d.delay * interval '1 millisecond', c.max_attempts,
@@ -243,7 +237,7 @@ final class CronSlotStore {
                                         iso("clock_timestamp()"),
                                         iso("d.previous"),
                                         JobHandler.Limits.TIMEOUT_KEY,
-                                        JobHandler.Limits.RETENTION_KEY)),
+                                        JobHandler.Limits.RETENTION_KEY),
                 statement -> {
                     statement.setString(1, term == null ? null : term.toString());
                     int at = 2;
@@ -277,14 +271,14 @@ final class CronSlotStore {
 
     /** Moves crons past the slots that were decided. */
     void advance(List<CronAdvance> crons) {
-        jdbc.update(schema.sql("""
+        tables.update("""
                 UPDATE ~.forge_crons c
                 SET next_fire_at = d.next, last_fire_at = coalesce(d.last_slot, c.last_fire_at),
                     last_job_id = coalesce(d.last_job, c.last_job_id), problem = d.problem
                 FROM unnest(?::text[], ?::timestamptz[], ?::timestamptz[], ?::uuid[], ?::text[])
                     AS d (name, next, last_slot, last_job, problem)
                 WHERE c.name = d.name
-                """), statement -> {
+                """, statement -> {
             int at = 1;
             at = SqlArrays.bind(statement, at, "text", crons, CronAdvance::name);
             at = SqlArrays.bind(statement, at, "timestamptz", crons, cron -> offset(cron.next));
@@ -296,14 +290,14 @@ final class CronSlotStore {
 
     /** Stores why a cron could not be fired. */
     void recordProblem(String name, String problem) {
-        client.sql(schema.sql("UPDATE ~.forge_crons SET problem = ? WHERE name = ?"))
+        tables.sql("UPDATE ~.forge_crons SET problem = ? WHERE name = ?")
                 .params(problem, name)
                 .update();
     }
 
     /** Makes a triggered run the latest run of the cron. */
     void recordTriggeredRun(String name, UUID job) {
-        client.sql(schema.sql("UPDATE ~.forge_crons SET last_job_id = ? WHERE name = ?"))
+        tables.sql("UPDATE ~.forge_crons SET last_job_id = ? WHERE name = ?")
                 .params(job, name)
                 .update();
     }
@@ -311,12 +305,12 @@ final class CronSlotStore {
     /** Deletes up to {@code limit} ledger rows that are older than the retention; returns how many. */
     int purge(Duration retention, int limit) {
         // Not clock_timestamp(): an index cannot be searched for a value that changes during the search.
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 DELETE FROM ~.forge_cron_runs WHERE ctid = ANY (ARRAY(
                     SELECT ctid FROM ~.forge_cron_runs
                     WHERE fired_at < statement_timestamp() - :millis * interval '1 millisecond'
                     ORDER BY fired_at LIMIT :limit))
-                """))
+                """)
                 .param("millis", retention.toMillis())
                 .param("limit", limit)
                 .update();
@@ -336,13 +330,13 @@ final class CronSlotStore {
 
     /** Returns the handlers of all live nodes that accept runs. */
     Map<String, HandlerAvailability> availableHandlers() {
-        return client
-                .sql(schema.sql("""
+        return tables
+                .sql("""
                 SELECT h.name, bool_or('scheduler' = ANY (n.roles)), bool_or('worker' = ANY (n.roles))
                 FROM ~.forge_nodes n, unnest(n.handlers) AS h (name)
                 WHERE %s
                 GROUP BY h.name
-                """.formatted(ACCEPTS_RUNS)))
+                """.formatted(ACCEPTS_RUNS))
                 .query((row, n) ->
                         Map.entry(row.getString(1), new HandlerAvailability(row.getBoolean(2), row.getBoolean(3))))
                 .list()

@@ -6,6 +6,7 @@ import dev.forge.cluster.internal.database.DatabaseFailure;
 import dev.forge.cluster.internal.database.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.job.row.JobCancelStore.CancelledJob;
 import dev.forge.cluster.job.JobFilter;
 import java.time.Instant;
@@ -29,13 +30,11 @@ import org.springframework.transaction.support.TransactionOperations;
  */
 public final class JobBulkStore {
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
     private final TransactionOperations separate;
 
     public JobBulkStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
         this.separate = OwnTransactions.separate(source);
     }
 
@@ -178,7 +177,7 @@ public final class JobBulkStore {
     }
 
     private JdbcClient.StatementSpec statement(String sql, Batch batch) {
-        return client.sql(schema.sql(sql))
+        return tables.sql(sql)
                 .params(JobConditions.parameters(batch.filter, JobConditions.statuses(batch.filter)))
                 .param("ids", batch.ids.toArray(UUID[]::new))
                 .param("reserved", batch.reserved.toArray(String[]::new));
@@ -188,7 +187,7 @@ public final class JobBulkStore {
         T result = Objects.requireNonNull(separate.execute(status -> {
             T changed = work.get();
             // Otherwise the commit would find out, together with the entry in the audit trail.
-            client.sql("SET CONSTRAINTS ALL IMMEDIATE").update();
+            tables.sql("SET CONSTRAINTS ALL IMMEDIATE").update();
             batch.changed.accept(count.applyAsInt(changed));
             return changed;
         }));

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.util.Collection;
@@ -13,20 +14,17 @@ import java.util.UUID;
 import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Cancels active jobs. A node that holds one of them loses its claim. */
 public final class JobCancelStore {
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
 
     /**
      * @param source the data source of the application for calls that join its transactions, otherwise that of the cluster
      */
     public JobCancelStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
     }
 
     /**
@@ -80,9 +78,9 @@ public final class JobCancelStore {
      * @return empty if there is no such active job
      */
     public Optional<CancelledJob> cancel(UUID id, List<String> reserved) {
-        return client.sql(schema.sql(cancelling(
+        return tables.sql(cancelling(
                         null,
-                        "WHERE j.id = ? AND j.status IN %s AND %s".formatted(JobRows.ACTIVE, JobRows.NOT_RESERVED))))
+                        "WHERE j.id = ? AND j.status IN %s AND %s".formatted(JobRows.ACTIVE, JobRows.NOT_RESERVED)))
                 .params(id, reserved.toArray(String[]::new))
                 .query(JobCancelStore::cancelled)
                 .optional();
@@ -99,12 +97,12 @@ public final class JobCancelStore {
     }
 
     private Set<UUID> cancelPending(Collection<UUID> jobs, String condition, String reason) {
-        return client
-                .sql(schema.sql(cancelling(":reason || coalesce('; ' || j.last_error, '')", """
+        return tables
+                .sql(cancelling(":reason || coalesce('; ' || j.last_error, '')", """
                         WHERE j.id = ANY (ARRAY(
                             SELECT id FROM ~.forge_jobs WHERE id = ANY (:ids) AND status = 'pending' AND %s
                             ORDER BY id FOR UPDATE SKIP LOCKED))
-                        """.formatted(condition))))
+                        """.formatted(condition)))
                 .param("reason", reason)
                 .param("ids", jobs.toArray(UUID[]::new))
                 .query(JobCancelStore::cancelled)
@@ -116,14 +114,14 @@ public final class JobCancelStore {
 
     /** Cancels jobs of those of these batches that were cancelled, up to the limit; returns the jobs. Skips locked rows. */
     public List<CancelledJob> cancelOfBatches(Collection<UUID> batches, int limit) {
-        return client.sql(schema.sql(cancelling("'its batch was cancelled'", """
+        return tables.sql(cancelling("'its batch was cancelled'", """
                         WHERE j.id = ANY (ARRAY(
                             SELECT m.id FROM ~.forge_job_batches b
                             CROSS JOIN LATERAL (SELECT j.id %s AND j.status IN %s %s LIMIT :limit FOR UPDATE SKIP LOCKED) AS m
                             WHERE b.id = ANY (:batches::uuid[]) AND b.cancelled_at IS NOT NULL AND b.ended_at IS NULL
                             LIMIT :limit))
                         """.formatted(
-                                JobBatchStore.jobsIn(JobBatchStore.ACTIVE), JobRows.ACTIVE, JobBatchStore.inOrder()))))
+                                JobBatchStore.jobsIn(JobBatchStore.ACTIVE), JobRows.ACTIVE, JobBatchStore.inOrder())))
                 .param("limit", limit)
                 .param("batches", batches.toArray(UUID[]::new))
                 .query(JobCancelStore::cancelled)

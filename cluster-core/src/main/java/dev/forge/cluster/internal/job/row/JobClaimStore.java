@@ -3,6 +3,8 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.database.Tables;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -18,7 +20,6 @@ import java.util.Objects;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.JdbcTemplate;
 
 /**
  * Claims due jobs and maintains claims while their handlers run. A claim raises {@code claim_epoch}. Every later statement of its
@@ -49,12 +50,10 @@ public final class JobClaimStore {
              + CASE WHEN checkpoint IS NULL THEN 0 ELSE greatest(0, coalesce(checkpoint_bytes, %3$d))::bigint END)
             """.formatted(SMALL_ROW, SURELY_READABLE, LARGE);
 
-    private final Schema schema;
-    private final JdbcTemplate jdbc;
+    private final Tables tables;
 
     public JobClaimStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.jdbc = new JdbcTemplate(source);
+        this.tables = new Tables(schema, source);
     }
 
     /**
@@ -252,10 +251,9 @@ public final class JobClaimStore {
      */
     public List<Claimed> claim(Queue queue, Mark mark, Claiming claiming) {
         var claimed = new ClaimedRows(queue);
-        jdbc.query(
-                connection -> {
-                    PreparedStatement statement = connection.prepareStatement(
-                            schema.sql(claiming.bodies ? CLAIM_WITH_BODIES : CLAIM_WITHOUT_BODIES));
+        tables.query(
+                claiming.bodies ? CLAIM_WITH_BODIES : CLAIM_WITHOUT_BODIES,
+                statement -> {
                     statement.setString(1, queue.name());
                     statement.setString(2, queue.capability());
                     statement.setInt(3, queue.rank());
@@ -266,7 +264,6 @@ public final class JobClaimStore {
                     statement.setBoolean(8, claiming.quick);
                     statement.setInt(9, claiming.limit);
                     claiming.bind(statement, 10);
-                    return statement;
                 },
                 claimed::add);
         claimed.jobs.sort(Comparator.comparing(Claimed::mark));
@@ -353,13 +350,12 @@ public final class JobClaimStore {
     public Turns claimInTurns(Queue queue, Mark mark, Turn turn, Claiming claiming) {
         var claimed = new ClaimedRows(queue);
         Turns[] turns = new Turns[1];
-        jdbc.query(
-                connection -> {
-                    PreparedStatement statement = connection.prepareStatement(
-                            schema.sql(claiming.bodies ? CLAIM_IN_TURNS : CLAIM_IN_TURNS_WITHOUT_BODIES));
+        tables.query(
+                claiming.bodies ? CLAIM_IN_TURNS : CLAIM_IN_TURNS_WITHOUT_BODIES,
+                statement -> {
                     statement.setObject(1, claiming.node);
                     statement.setString(2, turn.handler);
-                    statement.setArray(3, connection.createArrayOf("text", turn.names.toArray()));
+                    SqlArrays.bind(statement, 3, "text", turn.names, name -> name);
                     statement.setString(4, queue.name());
                     statement.setString(5, queue.capability());
                     statement.setInt(6, queue.priority());
@@ -368,9 +364,8 @@ public final class JobClaimStore {
                     statement.setObject(9, mark.scheduledAt().atOffset(ZoneOffset.UTC));
                     statement.setString(10, turn.group);
                     statement.setInt(11, turn.credit);
-                    statement.setArray(12, connection.createArrayOf("text", turn.ended.toArray()));
+                    SqlArrays.bind(statement, 12, "text", turn.ended, group -> group);
                     claiming.bind(statement, 13);
-                    return statement;
                 },
                 row -> {
                     turns[0] = new Turns(

@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.job.row;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.job.JobOptions;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
@@ -20,7 +21,6 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.JdbcTemplate;
 
 /** Inserts jobs. {@link UniqueJobStore} inserts those with a unique key. */
 public final class JobInsertStore {
@@ -28,8 +28,7 @@ public final class JobInsertStore {
     /** The largest size that {@code body_bytes} may have. */
     private static final int MOST_BYTES = 1_000_000_000;
 
-    private final Schema schema;
-    private final JdbcTemplate jdbc;
+    private final Tables tables;
 
     /**
      * Creates a store.
@@ -37,8 +36,7 @@ public final class JobInsertStore {
      * @param source the data source of the application for calls that join its transactions, otherwise that of the cluster
      */
     public JobInsertStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.jdbc = new JdbcTemplate(source);
+        this.tables = new Tables(schema, source);
     }
 
     /**
@@ -145,9 +143,8 @@ public final class JobInsertStore {
      * @param waitsFor null: it does not wait
      */
     public void insertWaiting(NewJob job, @Nullable UUID waitsFor) {
-        jdbc.update(
-                schema.sql(job.tags.isEmpty() ? INSERT_PLAIN : INSERT_TAGGED),
-                statement -> bind(statement, job, null, waitsFor));
+        tables.update(
+                job.tags.isEmpty() ? INSERT_PLAIN : INSERT_TAGGED, statement -> bind(statement, job, null, waitsFor));
     }
 
     /** Inserts jobs in the caller's transaction, with one statement or, if they are large, with a few. */
@@ -170,7 +167,7 @@ public final class JobInsertStore {
                     // All have the same tags.
                     String sql =
                             insertMany(batch != null, waiting, !part.get(0).tags.isEmpty());
-                    return jdbc.update(schema.sql(sql), statement -> {
+                    return tables.update(sql, statement -> {
                                 int next = 1;
                                 if (batch != null) {
                                     statement.setObject(next++, batch);
@@ -264,8 +261,8 @@ public final class JobInsertStore {
      * @param waitsFor the active job whose successor it is; null: none
      */
     boolean insertWithKey(NewJob job, String key, @Nullable UUID waitsFor) {
-        return jdbc.update(
-                        schema.sql(job.tags.isEmpty() ? INSERT_PLAIN_OR_NOT : INSERT_TAGGED_OR_NOT),
+        return tables.update(
+                        job.tags.isEmpty() ? INSERT_PLAIN_OR_NOT : INSERT_TAGGED_OR_NOT,
                         statement -> bind(statement, job, key, waitsFor))
                 > 0;
     }

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
@@ -17,7 +18,6 @@ import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.ConnectionCallback;
-import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Purges finished jobs and vacuums their table. */
@@ -25,14 +25,10 @@ public final class JobPurgeStore {
 
     private static final Duration LONGEST_VACUUM = Duration.ofMinutes(30);
 
-    private final Schema schema;
-    private final JdbcTemplate jdbc;
-    private final JdbcClient client;
+    private final Tables tables;
 
     public JobPurgeStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.jdbc = new JdbcTemplate(source);
-        this.client = JdbcClient.create(jdbc);
+        this.tables = new Tables(schema, source);
     }
 
     /** The finished jobs that an index has in the order of their age. */
@@ -124,18 +120,18 @@ public final class JobPurgeStore {
     private void date(Kind kind, int limit) {
         // In the order of the index: the planner multiplies the share of completed jobs with the share of jobs without
         // a time. It expects many that are both, and would read the whole table to find the first of them.
-        client.sql(schema.sql("""
+        tables.sql("""
                 UPDATE ~.forge_jobs SET finished_at = now() WHERE id = ANY (ARRAY(
                     SELECT id FROM ~.forge_jobs WHERE %s AND finished_at IS NULL
                     ORDER BY finished_at LIMIT (SELECT ?) FOR UPDATE SKIP LOCKED))
-                """.formatted(kind.condition))).param(limit).update();
+                """.formatted(kind.condition)).param(limit).update();
     }
 
     private int delete(Kind kind, Expiry expiry, int limit) {
         // A plain DELETE for completed jobs: they end no window, and their batches need not count them.
         String which = "WHERE j.id = ANY (ARRAY(%s FOR UPDATE SKIP LOCKED))".formatted(expired(kind, expiry));
-        JdbcClient.StatementSpec statement = client.sql(
-                        schema.sql(kind == Kind.COMPLETED ? "DELETE FROM ~.forge_jobs j " + which : counting(which)))
+        JdbcClient.StatementSpec statement = tables.sql(
+                        kind == Kind.COMPLETED ? "DELETE FROM ~.forge_jobs j " + which : counting(which))
                 .param(EnumText.underscored(kind), expiry.age(kind).toMillis())
                 .param("limit", limit);
         return kind == Kind.COMPLETED
@@ -168,7 +164,7 @@ public final class JobPurgeStore {
         var ids = new ArrayList<UUID>();
         for (Kind kind : Kind.values()) {
             if (ids.size() < limit) {
-                ids.addAll(client.sql(schema.sql(expired(kind, expiry)))
+                ids.addAll(tables.sql(expired(kind, expiry))
                         .param(EnumText.underscored(kind), expiry.age(kind).toMillis())
                         .param("limit", limit - ids.size())
                         .query((row, n) -> row.getObject(1, UUID.class))
@@ -184,11 +180,11 @@ public final class JobPurgeStore {
                 .map(kind -> "(" + expiry.condition(kind) + ")")
                 .collect(Collectors.joining(" OR "));
         JdbcClient.StatementSpec statement =
-                client.sql(schema.sql(counting("""
+                tables.sql(counting("""
                         WHERE j.id = ANY (ARRAY(
                             SELECT id FROM ~.forge_jobs j WHERE id = ANY (:among::uuid[]) AND (%s)
                             ORDER BY id FOR UPDATE SKIP LOCKED))
-                        """.formatted(expired)))).param("among", among.toArray(UUID[]::new));
+                        """.formatted(expired))).param("among", among.toArray(UUID[]::new));
         for (Kind kind : Kind.values()) {
             statement.param(EnumText.underscored(kind), expiry.age(kind).toMillis());
         }
@@ -197,19 +193,19 @@ public final class JobPurgeStore {
 
     /** Returns the number of dead rows of the table according to the statistics of the server. */
     public long deadRows() {
-        return client.sql("SELECT coalesce(pg_stat_get_dead_tuples(to_regclass(?)), 0)")
-                .param(schema.sql("~.forge_jobs"))
+        return tables.sql("SELECT coalesce(pg_stat_get_dead_tuples(to_regclass(?)), 0)")
+                .param(tables.complete("~.forge_jobs"))
                 .query(Long.class)
                 .single();
     }
 
     /** Vacuums the table. Best effort: only its owner may do so, and not while another vacuum runs. */
     public void vacuum() {
-        jdbc.execute((ConnectionCallback<Boolean>) connection -> {
+        tables.jdbc().execute((ConnectionCallback<Boolean>) connection -> {
             connection.setNetworkTimeout(Runnable::run, (int) LONGEST_VACUUM.toMillis());
             try (Statement statement = connection.createStatement()) {
                 return statement.execute(
-                        schema.sql("VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, SKIP_LOCKED) ~.forge_jobs"));
+                        tables.complete("VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, SKIP_LOCKED) ~.forge_jobs"));
             }
         });
     }

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
 import java.sql.Savepoint;
@@ -12,8 +13,6 @@ import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.ConnectionCallback;
-import org.springframework.jdbc.core.JdbcTemplate;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Restarts jobs that have ended: they are pending again, as if they had never been attempted. */
 public final class JobRestartStore {
@@ -38,17 +37,13 @@ public final class JobRestartStore {
             NOT EXISTS (SELECT FROM ~.forge_jobs a WHERE a.name = j.name AND a.unique_key = j.unique_key
                           AND a.waits_for IS NULL AND a.status IN %s)""".formatted(JobRows.ACTIVE);
 
-    private final Schema schema;
-    private final JdbcTemplate jdbc;
-    private final JdbcClient client;
+    private final Tables tables;
 
     /**
      * @param source the data source of the application for calls that join its transactions, otherwise that of the cluster
      */
     public JobRestartStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.jdbc = new JdbcTemplate(source);
-        this.client = JdbcClient.create(jdbc);
+        this.tables = new Tables(schema, source);
     }
 
     /**
@@ -98,10 +93,10 @@ public final class JobRestartStore {
      * @param edit replaces its payload; null: the job keeps it
      */
     public boolean retry(UUID id, List<String> reserved, @Nullable Edit edit) {
-        return Boolean.TRUE.equals(jdbc.execute((ConnectionCallback<Boolean>) connection -> {
+        return Boolean.TRUE.equals(tables.jdbc().execute((ConnectionCallback<Boolean>) connection -> {
             // A concurrent enqueue of its key may violate the constraint; the caller's transaction must survive that.
             Savepoint before = connection.getAutoCommit() ? null : connection.setSavepoint();
-            try (PreparedStatement statement = connection.prepareStatement(schema.sql(restarting(
+            try (PreparedStatement statement = connection.prepareStatement(tables.complete(restarting(
                     edit == null ? "" : EDITED,
                     "WHERE j.id = ? AND %s AND %s AND %s"
                             .formatted(RESTARTABLE, KEY_IS_FREE, JobRows.NOT_RESERVED))))) {
@@ -131,7 +126,7 @@ public final class JobRestartStore {
 
     /** Restarts failed jobs of those of these batches for which that was requested, up to the limit; returns how many. */
     public int restartOfBatches(Collection<UUID> batches, int limit) {
-        return client.sql(schema.sql(restarting(
+        return tables.sql(restarting(
                         "", """
                         WHERE j.id = ANY (ARRAY(
                             SELECT m.id FROM ~.forge_job_batches b
@@ -140,7 +135,7 @@ public final class JobRestartStore {
                                 LIMIT :limit FOR UPDATE SKIP LOCKED) AS m
                             WHERE b.id = ANY (:batches::uuid[]) AND b.retry_up_to IS NOT NULL
                             LIMIT :limit))
-                        """.formatted(JobBatchStore.jobsIn(JobBatchStore.FAILED), JobBatchStore.inOrder()))))
+                        """.formatted(JobBatchStore.jobsIn(JobBatchStore.FAILED), JobBatchStore.inOrder())))
                 .param("limit", limit)
                 .param("batches", batches.toArray(UUID[]::new))
                 .update();

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import java.sql.Types;
 import java.time.Duration;
 import java.time.Instant;
@@ -12,7 +13,6 @@ import java.util.Collection;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Changes when, or on which nodes, pending jobs are due. Corrects times after the clock of the database was set back. */
 public final class JobScheduleStore {
@@ -25,12 +25,10 @@ public final class JobScheduleStore {
 
     private static final UUID FIRST = new UUID(0, 0);
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
 
     public JobScheduleStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
     }
 
     /**
@@ -44,14 +42,14 @@ public final class JobScheduleStore {
 
     /** Changes the capability that up to 1,000 due or delayed jobs require; returns how many. Skips locked rows. */
     public int reroute(Collection<String> names, String from, String to) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 UPDATE ~.forge_jobs SET worker_capability = :to
                 WHERE id = ANY (ARRAY(
                     SELECT id FROM ~.forge_jobs
                     WHERE status = 'pending' AND waits_for IS NULL AND name = ANY (:names)
                       AND coalesce(worker_capability, '') = :from
                     ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED))
-                """))
+                """)
                 .param("names", names.toArray(String[]::new))
                 .param("from", from)
                 .param("to", to)
@@ -81,11 +79,11 @@ public final class JobScheduleStore {
     }
 
     public DatabaseTime read() {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 SELECT clock_timestamp(),
                        coalesce((SELECT max(slot) FROM ~.forge_job_history WHERE minutes = 1 AND slot < 'infinity'),
                                 'epoch')
-                """))
+                """)
                 .query((row, n) -> new DatabaseTime(
                         row.getObject(1, OffsetDateTime.class).toInstant(),
                         row.getObject(2, OffsetDateTime.class).toInstant()))
@@ -109,7 +107,7 @@ public final class JobScheduleStore {
      * @param newest the newest time that the clock had shown
      */
     public Moved makeDue(@Nullable UUID after, Instant newest) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 WITH page AS MATERIALIZED (
                     SELECT id FROM ~.forge_jobs WHERE id > :after ORDER BY id LIMIT %d),
                 ahead AS MATERIALIZED (
@@ -126,7 +124,7 @@ public final class JobScheduleStore {
                     UPDATE ~.forge_jobs j SET scheduled_at = clock_timestamp() + a.delay FROM ahead a WHERE j.id = a.id
                     RETURNING j.id)
                 SELECT (SELECT id FROM page ORDER BY id DESC LIMIT 1), (SELECT count(*) FROM moved)
-                """.formatted(PAGE)))
+                """.formatted(PAGE))
                 .param("after", after == null ? FIRST : after)
                 .param("newest", newest.atOffset(ZoneOffset.UTC), Types.TIMESTAMP_WITH_TIMEZONE)
                 .param("tolerance", STEP.toMillis())

@@ -4,6 +4,7 @@ package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.job.UniquePolicy;
 import java.sql.Connection;
@@ -16,8 +17,6 @@ import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.dao.ConcurrencyFailureException;
 import org.springframework.dao.DuplicateKeyException;
-import org.springframework.jdbc.core.JdbcTemplate;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
  * Inserts jobs with unique keys: a single job with a plain key with a statement of its own, others with {@code forge_enqueue_unique}.
@@ -28,9 +27,7 @@ public final class UniqueJobStore {
     /** How often an insertion is tried at most while other jobs get and lose its key. */
     private static final int MOST_TRIES = 100;
 
-    private final Schema schema;
-    private final JdbcTemplate jdbc;
-    private final JdbcClient client;
+    private final Tables tables;
     private final JobInsertStore inserts;
 
     /** The part of a statement that ends the windows of {@code deleted} jobs that did not complete: without its row, the job would hold. */
@@ -47,9 +44,7 @@ public final class UniqueJobStore {
 
     /** @param source the data source of the application for calls that join its transactions, otherwise that of the cluster */
     public UniqueJobStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.jdbc = new JdbcTemplate(source);
-        this.client = JdbcClient.create(jdbc);
+        this.tables = new Tables(schema, source);
         this.inserts = new JobInsertStore(schema, source);
     }
 
@@ -92,8 +87,8 @@ public final class UniqueJobStore {
         String[] tags = job.tags().toArray(String[]::new);
         String tagging =
                 tags.length == 0 ? "" : ", tagged AS (%s ON CONFLICT DO NOTHING)".formatted(JobInsertStore.INSERT_TAGS);
-        List<UUID> replaced = jdbc.query(
-                schema.sql("""
+        List<UUID> replaced = tables.query(
+                """
                 WITH job AS (
                     UPDATE ~.forge_jobs
                     SET payload = ?::jsonb, priority = ?, worker_capability = ?,
@@ -103,7 +98,7 @@ public final class UniqueJobStore {
                     WHERE name = ? AND unique_key = ? AND status = 'pending' AND %s
                     RETURNING id, tags)%s
                 SELECT id FROM job
-                """.formatted(condition, tagging)),
+                """.formatted(condition, tagging),
                 statement -> {
                     int next = JobInsertStore.bindBody(statement, 1, job);
                     statement.setArray(
@@ -117,10 +112,10 @@ public final class UniqueJobStore {
     }
 
     private @Nullable UUID active(String name, String key, String condition) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 SELECT id FROM ~.forge_jobs WHERE name = ? AND unique_key = ? AND status IN %s %s
                 ORDER BY waits_for NULLS FIRST LIMIT 1
-                """.formatted(JobRows.ACTIVE, condition)))
+                """.formatted(JobRows.ACTIVE, condition))
                 .params(name, key)
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .optional()
@@ -180,8 +175,8 @@ public final class UniqueJobStore {
     }
 
     private List<UUID> insertTogether(List<UniqueJob> jobs) {
-        return jdbc.query(
-                schema.sql("""
+        return tables.query(
+                """
                 SELECT ~.forge_enqueue_unique(
                     d.id, d.name, d.payload::jsonb, d.priority, d.capability, d.not_before::timestamptz,
                     d.delay * interval '1 millisecond', d.max_attempts, d.metadata::jsonb, d.unique_key, d.bytes, d.job_group,
@@ -190,7 +185,7 @@ public final class UniqueJobStore {
                     SELECT * FROM unnest(%1$s, ?::text[], ?::bigint[], ?::text[], ?::text[], ?::boolean[], ?::bigint[], ?::bigint[], ?::text[])
                         WITH ORDINALITY AS u (%2$s, not_before, delay, metadata, unique_key, replaces, unique_for, debounce_max, tags, position)
                     ORDER BY position) AS d
-                """.formatted(JobInsertStore.COLUMNS, JobInsertStore.COLUMN_NAMES)),
+                """.formatted(JobInsertStore.COLUMNS, JobInsertStore.COLUMN_NAMES),
                 statement -> {
                     List<NewJob> all = jobs.stream().map(UniqueJob::job).toList();
                     int next = JobInsertStore.bindColumns(statement, 1, all);
@@ -220,11 +215,11 @@ public final class UniqueJobStore {
 
     /** Deletes windows that have ended, up to the limit. */
     public int purgeWindows(int limit) {
-        return jdbc.update(schema.sql("""
+        return tables.sql("""
                 DELETE FROM ~.forge_job_windows
                 WHERE (name, unique_key) IN (
                     SELECT name, unique_key FROM ~.forge_job_windows WHERE ends_at <= now()
                     ORDER BY ends_at LIMIT ? FOR UPDATE SKIP LOCKED)
-                """), limit);
+                """).param(limit).update();
     }
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.upkeep;
 
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
@@ -22,6 +23,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.stream.Collectors;
+import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
@@ -70,27 +72,22 @@ public final class JobHousekeeping {
     public JobHousekeeping(Node node, WorkerSettings.Keeping retention, JobHandlers handlers) {
         this.retention = retention;
         this.handlers = handlers;
-        this.keeping =
-                new JobPurgeStore(node.resources().schema(), node.resources().control());
-        this.names =
-                new JobNameStore(node.resources().schema(), node.resources().control());
+        Schema schema = node.resources().schema();
+        DataSource control = node.resources().control();
+        this.keeping = new JobPurgeStore(schema, control);
+        this.names = new JobNameStore(schema, control);
         // On a dedicated connection: a vacuum may take long.
-        this.vacuuming =
-                new JobPurgeStore(node.resources().schema(), node.resources().direct());
+        this.vacuuming = new JobPurgeStore(schema, node.resources().direct());
         this.purge = new PurgeBatch("finished jobs", PURGE_BATCH, node::nanos);
-        this.limits =
-                new JobLimitStore(node.resources().schema(), node.resources().control());
-        this.logs = new JobLogStore(node.resources().schema(), node.resources().control());
+        this.limits = new JobLimitStore(schema, control);
+        this.logs = new JobLogStore(schema, control);
         this.purgeOfRates = new PurgeBatch("rates of groups", PURGE_BATCH, node::nanos);
-        this.batches =
-                new JobBatchStore(node.resources().schema(), node.resources().control());
+        this.batches = new JobBatchStore(schema, control);
         this.purgeOfBatches = new PurgeBatch("batches of jobs", PURGE_BATCH, node::nanos);
-        var undeletable =
-                new UndeletableStore(node.resources().schema(), node.resources().control());
+        var undeletable = new UndeletableStore(schema, control);
         this.undeletableJobs = new PurgeBatch.SetAside(undeletable, "forge_jobs", JobPurgeStore.FINISHED_JOB);
         this.undeletableBatches = new PurgeBatch.SetAside(undeletable, "forge_job_batches", JobBatchStore.ENDED_BATCH);
-        this.windows =
-                new UniqueJobStore(node.resources().schema(), node.resources().control());
+        this.windows = new UniqueJobStore(schema, control);
         this.purgeOfWindows = new PurgeBatch("windows of unique keys", PURGE_BATCH, node::nanos);
     }
 

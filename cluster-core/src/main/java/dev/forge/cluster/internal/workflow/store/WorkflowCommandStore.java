@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.workflow.store;
 import static dev.forge.cluster.internal.workflow.store.WorkflowRunStore.JOB_NAME;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.job.row.JobCancelStore;
 import dev.forge.cluster.internal.job.row.JobCancelStore.CancelledJob;
 import dev.forge.cluster.internal.job.row.JobInsertStore;
@@ -19,7 +20,6 @@ import java.util.Set;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.springframework.dao.DuplicateKeyException;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Cancels and retries runs, in the caller's transaction or one of its own, and lets completed children compensate. */
 public final class WorkflowCommandStore {
@@ -27,13 +27,11 @@ public final class WorkflowCommandStore {
     /** A larger family would keep too many rows locked for too long. */
     private static final int MOST_CANCELLED = 100_000;
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
     private final CommandTransactionStore transactions;
 
     public WorkflowCommandStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
         this.transactions = new CommandTransactionStore(source);
     }
 
@@ -78,20 +76,20 @@ public final class WorkflowCommandStore {
 
     private List<UUID> cancelLevel(List<UUID> runs, String reason) {
         // Also locks runs that were cancelled before: such a run may be starting a child.
-        client.sql(schema.sql("""
+        tables.sql("""
                 SELECT id FROM ~.forge_workflow_runs WHERE id = ANY (:runs::uuid[]) AND status NOT IN %s
                 ORDER BY id FOR NO KEY UPDATE
-                """.formatted(WorkflowRunStore.FINAL)))
+                """.formatted(WorkflowRunStore.FINAL))
                 .param("runs", runs.toArray(UUID[]::new))
                 .query((row, n) -> true)
                 .list();
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 UPDATE ~.forge_workflow_runs
                 SET unwinding = true, status = 'compensating', resolution_reason = :reason,
                     wake_seq = (wake_seq + 1) %% 1000000000000000000, awaits = NULL, updated_at = clock_timestamp()
                 WHERE id = ANY (:runs::uuid[]) AND status NOT IN %s AND NOT unwinding
                 RETURNING id
-                """.formatted(WorkflowRunStore.FINAL)))
+                """.formatted(WorkflowRunStore.FINAL))
                 .param("runs", runs.toArray(UUID[]::new))
                 .param("reason", reason)
                 .query((row, n) -> row.getObject(1, UUID.class))
@@ -99,7 +97,7 @@ public final class WorkflowCommandStore {
     }
 
     private List<UUID> childrenOf(List<UUID> runs) {
-        return client.sql(schema.sql("SELECT id FROM ~.forge_workflow_runs WHERE parent_id = ANY (:runs::uuid[])"))
+        return tables.sql("SELECT id FROM ~.forge_workflow_runs WHERE parent_id = ANY (:runs::uuid[])")
                 .param("runs", runs.toArray(UUID[]::new))
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
@@ -112,13 +110,12 @@ public final class WorkflowCommandStore {
     /** Starts the compensation of a failed run that has steps to compensate. */
     private List<UUID> cancelFailed(UUID run, String reason) {
         // The parent of the run has seen it fail, and may have started another child with its key.
-        return client.sql(
-                        schema.sql(reopening("""
+        return tables.sql(reopening("""
                         r.status = 'failed'
                         AND EXISTS (SELECT FROM ~.forge_workflow_steps s
                                     WHERE s.run_id = r.id AND s.kind IN ('step', 'job', 'child')
                                       AND s.status IN ('completed', 'compensation_failed'))
-                        """) + CARRIER + JobRestartStore.orRestarting("NULL") + " RETURNING j.id"))
+                        """) + CARRIER + JobRestartStore.orRestarting("NULL") + " RETURNING j.id")
                 .param("run", run)
                 .param("reason", reason)
                 .query((row, n) -> row.getObject(1, UUID.class))
@@ -143,13 +140,13 @@ public final class WorkflowCommandStore {
 
     /** Returns those that nodes held. */
     private List<UUID> cancelAwaitedJobs(List<UUID> runs) {
-        return client
-                .sql(schema.sql(JobCancelStore.cancelling(
+        return tables
+                .sql(JobCancelStore.cancelling(
                         "'the run that waited for it was cancelled'", """
                         FROM ~.forge_workflow_steps s
                         WHERE s.run_id = ANY (:runs::uuid[]) AND s.kind = 'job' AND s.status = 'waiting' AND j.id = s.ref
                           AND j.status IN %s
-                        """.formatted(JobRows.ACTIVE))))
+                        """.formatted(JobRows.ACTIVE)))
                 .param("runs", runs.toArray(UUID[]::new))
                 .query(JobCancelStore::cancelled)
                 .list()
@@ -162,10 +159,10 @@ public final class WorkflowCommandStore {
     // Children, which are younger, before their parents: a transaction that ends the job of a child and frees its
     // parent locks in the same order.
     private void schedule(List<UUID> runs) {
-        client.sql(schema.sql(JobScheduleStore.waking("""
+        tables.sql(JobScheduleStore.waking("""
                 WHERE id = ANY (ARRAY(SELECT id FROM ~.forge_jobs WHERE id = ANY (:runs::uuid[]) AND status = 'pending'
                                       ORDER BY id DESC FOR NO KEY UPDATE))
-                """)))
+                """))
                 .param("runs", runs.toArray(UUID[]::new))
                 .update();
     }
@@ -178,13 +175,13 @@ public final class WorkflowCommandStore {
      * @param jobKey the unique key of the child's job; the end of a job with a key frees the run that waits for it
      */
     public void reopenChild(UUID child, UUID parent, String jobKey, String reason) {
-        client.sql(schema.sql(reopening("r.parent_id = :parent AND r.status IN ('completed', 'failed')")
+        tables.sql(reopening("r.parent_id = :parent AND r.status IN ('completed', 'failed')")
                         + JobInsertStore.insertingCarrier(
                                 ", unique_key, metadata",
                                 "id, %s, clock_timestamp(), :key, jsonb_build_object('%s', :parent::text) FROM run"
                                         .formatted(JOB_NAME, WorkflowJobs.AWAITED_KEY))
                         + JobRestartStore.orRestarting("EXCLUDED.unique_key")
-                        + ", metadata = j.metadata || EXCLUDED.metadata"))
+                        + ", metadata = j.metadata || EXCLUDED.metadata")
                 .param("run", child)
                 .param("parent", parent)
                 .param("key", jobKey)
@@ -221,7 +218,7 @@ public final class WorkflowCommandStore {
     // deleted with the failure that they follow, so that the method meets them in their order, or not at all. A job or
     // a child that was retried before, and has not failed again, is awaited instead of being started anew.
     private boolean restart(UUID run) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                     WITH run AS (
                         UPDATE ~.forge_workflow_runs r
                         SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'running' END,
@@ -265,7 +262,7 @@ public final class WorkflowCommandStore {
                                         JobRestartStore.orRestarting(
                                                 "CASE WHEN NOT %s THEN j.unique_key END".formatted(REPLACED)),
                                         JobRows.HELD,
-                                        JobRows.ACTIVE)))
+                                        JobRows.ACTIVE))
                         .param("run", run)
                         .update()
                 == 1;
