@@ -73,7 +73,9 @@ class AssertionTests {
         assertThat(jobs).enqueued(Ship.class).withPayload(new Ship("c3")).once();
         assertThat(jobs).enqueued(Ship.class).withPayload(new Ship("c1499")).once();
         assertThat(jobs).neverEnqueued(SendMail.class);
-        assertThat(operations.count(dev.forge.cluster.job.operations.JobFilter.all()).jobs())
+        assertThat(operations
+                        .count(dev.forge.cluster.job.operations.JobFilter.all())
+                        .jobs())
                 .isEqualTo(1_500);
     }
 

@@ -16,7 +16,7 @@ import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
 import dev.forge.cluster.internal.job.row.JobFinishStore;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
-import dev.forge.cluster.internal.job.row.JobKeeping;
+import dev.forge.cluster.internal.job.row.JobPurgeStore;
 import dev.forge.cluster.internal.job.row.JobQueueStore;
 import dev.forge.cluster.internal.job.row.JobQueueStore.Head;
 import dev.forge.cluster.internal.job.row.JobQueueStore.Queues;
@@ -144,8 +144,7 @@ final class LargeTablePart implements Part {
                 throw new IllegalStateException("Wrong number of claimed jobs: " + claimed.size());
             }
             List<Finish> ends = claimed.stream()
-                    .map(job ->
-                            new Finish(job.key(), JobStatus.COMPLETED, null, null, 0, 0, null, null, null, 1L, false))
+                    .map(job -> Finish.completed(job.key(), null, 1L))
                     .toList();
             timed(rounds, table + "finish", () -> finishes.finish(nodeId, ends));
             timed(rounds, table + "enqueue", () -> {
@@ -158,12 +157,15 @@ final class LargeTablePart implements Part {
             var reports = new JobReports(server.schema(), server.pool());
             var counts = new JobCountReports(server.schema(), server.pool());
             var search = new JobSearchReports(server.schema(), server.pool(), System::nanoTime);
-            var keeping = new JobKeeping(server.schema(), server.pool());
+            var keeping = new JobPurgeStore(server.schema(), server.pool());
             timed(rounds, REPORTED.get(0), reports::unfinished);
             timed(rounds, REPORTED.get(1), reports::oldestAge);
             timed(rounds, REPORTED.get(2), () -> search.page("list", JobFilter.all(), 100, null));
             timed(rounds, REPORTED.get(3), () -> counts.count(JobFilter.all().withStatuses(JobStatus.FAILED)));
-            timed(rounds, REPORTED.get(4), () -> keeping.purge(new JobKeeping.Expiry(RETENTION, RETENTION, ""), 1_000));
+            timed(
+                    rounds,
+                    REPORTED.get(4),
+                    () -> keeping.purge(new JobPurgeStore.Expiry(RETENTION, RETENTION, ""), 1_000));
         }
 
         private static <T> T timed(Rounds rounds, String what, Supplier<T> call) {

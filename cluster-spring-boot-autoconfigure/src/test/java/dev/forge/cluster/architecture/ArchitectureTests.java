@@ -38,6 +38,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.slf4j.LoggerFactory;
@@ -112,6 +113,10 @@ class ArchitectureTests {
             .withImportOption(new ImportOption.DoNotIncludeTests())
             .importPackages(ROOT)
             .that(DescribedPredicate.not(resideInAPackage("dev.forge.cluster.test..")));
+
+    private static final JavaClasses KIT = new ClassFileImporter()
+            .withImportOption(new ImportOption.DoNotIncludeTests())
+            .importPackages(ROOT + ".test");
 
     private static final JavaClasses OFFENDERS = new ClassFileImporter()
             .withImportOption(new ImportOption.OnlyIncludeTests())
@@ -359,6 +364,11 @@ class ArchitectureTests {
     @EnumSource
     void product_follows_the_rule(Rule rule) {
         rule.rule.check(PRODUCT);
+    }
+
+    @Test
+    void test_kit_has_no_package_cycles() {
+        Rule.NO_PACKAGE_CYCLES.rule.check(KIT);
     }
 
     @ParameterizedTest

@@ -8,12 +8,14 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** Verifies that each table is written only by the slice that owns it. */
 class TableOwnershipTests {
@@ -59,11 +61,14 @@ class TableOwnershipTests {
     /** Allowed writes to tables of other slices, each with its reason. */
     private static final Set<String> EXCEPTIONS = Set.of(
             // The limits that a node reads are those it is said to obey: one statement, in which none can be added.
-            "job writes forge_nodes",
-            // A slot is decided and its job inserted in one statement, so that no slot fires twice or not at all.
-            "cron writes forge_jobs",
-            // A run and the job that carries it change in one statement, guarded by the claim of that job.
-            "workflow writes forge_jobs");
+            "job writes forge_nodes");
+
+    /** The only files that write {@code forge_jobs}; statements of other packages contain fragments from them. */
+    private static final Path ROWS = SOURCES.resolve("job/row");
+
+    /** What applications run of this project. Tests and benchmarks fill tables by themselves. */
+    private static final List<String> MODULES =
+            List.of("cluster-core", "cluster-dashboard", "cluster-spring-boot-autoconfigure", "cluster-test");
 
     private static Set<String> writes(Stream<Path> files) {
         var writes = new TreeSet<String>();
@@ -74,6 +79,12 @@ class TableOwnershipTests {
             }
         });
         return writes;
+    }
+
+    private static boolean writesJobs(Path file) {
+        return WRITE.matcher(text(file))
+                .results()
+                .anyMatch(write -> write.group(1).equals("forge_jobs"));
     }
 
     private static String text(Path file) {
@@ -100,6 +111,31 @@ class TableOwnershipTests {
             assertThat(writes).containsAll(EXCEPTIONS);
             OWNERS.forEach((table, owner) -> assertThat(writes).contains("%s writes %s".formatted(owner, table)));
         }
+    }
+
+    @Test
+    void jobs_are_written_by_the_package_of_their_rows() throws IOException {
+        for (String module : MODULES) {
+            try (Stream<Path> files = Files.walk(Path.of("..", module, "src/main/java"))) {
+                assertThat(files.filter(file -> file.toString().endsWith(".java"))
+                                .filter(TableOwnershipTests::writesJobs)
+                                .filter(file -> !file.startsWith(ROWS)))
+                        .isEmpty();
+            }
+        }
+        try (Stream<Path> files = Files.list(ROWS)) {
+            assertThat(files.filter(TableOwnershipTests::writesJobs)).hasSizeGreaterThan(10);
+        }
+    }
+
+    @Test
+    void write_in_a_part_of_a_statement_is_found(@TempDir Path directory) throws IOException {
+        Path offender = directory.resolve("Offender.java");
+        Files.writeString(offender, "String job = \"WITH job AS (UPDATE ~.forge_jobs j SET %s)\".formatted(changes);");
+        assertThat(writesJobs(offender)).isTrue();
+        Path reader = directory.resolve("Reader.java");
+        Files.writeString(reader, "String jobs = \"SELECT id FROM ~.forge_jobs FOR UPDATE\";");
+        assertThat(writesJobs(reader)).isFalse();
     }
 
     @Test

@@ -3,6 +3,7 @@
 package dev.forge.cluster.test;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.row.HeldJobStore;
 import dev.forge.cluster.test.postgres.TestDatabase;
 import java.time.Duration;
 import java.util.Collection;
@@ -15,10 +16,12 @@ final class LiveLeases {
 
     private final TestDatabase database;
     private final Schema schema;
+    private final HeldJobStore jobs;
 
     LiveLeases(TestDatabase database, Schema schema) {
         this.database = database;
         this.schema = schema;
+        this.jobs = new HeldJobStore(schema, database.dataSource());
     }
 
     /**
@@ -41,7 +44,10 @@ final class LiveLeases {
                     .update();
             extend(nodes, duration);
             moveTime.run();
-            extendLateClaims(nodes, duration);
+            // Claims that were made between the two. The table of jobs is not locked: transactions of the application
+            // that
+            // enqueue would have to end first.
+            jobs.moveLeases(nodes, duration, true);
         });
     }
 
@@ -61,27 +67,9 @@ final class LiveLeases {
                 UPDATE ~.forge_locks SET expires_at = expires_at + :micros * interval '1 microsecond'
                 WHERE owner_node = ANY (:nodes) AND expires_at > clock_timestamp()
                 """, nodes, micros);
-        // A handler may move the time inside of its own transaction, which has locked the row of its job.
-        update("""
-                UPDATE ~.forge_jobs SET lease_expires_at = lease_expires_at + :micros * interval '1 microsecond'
-                WHERE id IN (SELECT id FROM ~.forge_jobs
-                             WHERE status IN ('claimed', 'running') AND lease_expires_at IS NOT NULL AND worker_id = ANY (:nodes)
-                             FOR UPDATE SKIP LOCKED)
-                """, nodes, micros);
-    }
-
-    /**
-     * Extends claims that were made between the two. The table of jobs is not locked: transactions of the application that enqueue
-     * would have to end first.
-     */
-    private void extendLateClaims(Collection<UUID> nodes, Duration duration) {
-        update("""
-                UPDATE ~.forge_jobs SET lease_expires_at = lease_expires_at + :micros * interval '1 microsecond'
-                WHERE id IN (SELECT id FROM ~.forge_jobs
-                             WHERE status IN ('claimed', 'running') AND lease_expires_at <= clock_timestamp()
-                               AND worker_id = ANY (:nodes)
-                             FOR UPDATE SKIP LOCKED)
-                """, nodes, duration.toNanos() / 1_000);
+        // Skips locked rows: a handler may move the time inside of its own transaction, which has locked the row of its
+        // job.
+        jobs.moveLeases(nodes, duration, false);
     }
 
     private void update(String sql, Collection<UUID> nodes, long micros) {

@@ -8,8 +8,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.connection.ControlConnections;
 import dev.forge.cluster.internal.database.connection.Pooler;
-import dev.forge.cluster.internal.job.row.JobStore;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.UniqueJobStore;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowSettings.SignalLimits;
 import dev.forge.cluster.internal.workflow.store.WorkflowSignalStore;
@@ -21,6 +22,7 @@ import dev.forge.cluster.test.postgres.TestDatabase;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
+import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
@@ -135,7 +137,7 @@ class IsolationTests {
 
     @Test
     void key_that_is_taken_meanwhile_causes_no_error() {
-        var jobs = new JobStore(schema, database.dataSource());
+        var jobs = new UniqueJobStore(schema, database.dataSource());
         NewJob other = job();
         new CallerTransaction(database.dataSource()).inOne(() -> {
             jobs.insertUnique(job(), "first", UniquePolicy.KEEP);
@@ -149,6 +151,6 @@ class IsolationTests {
     }
 
     private static NewJob job() {
-        return new NewJob(UUID.randomUUID(), "order", "{}", 50, null, 0, null, null, "{}", null);
+        return new NewJob(UUID.randomUUID(), "order", "{}", 50, null, 0, null, null, "{}", null, List.of());
     }
 }

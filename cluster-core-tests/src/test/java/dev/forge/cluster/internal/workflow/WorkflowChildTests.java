@@ -7,7 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 
 import dev.forge.cluster.internal.job.TestJobs;
-import dev.forge.cluster.internal.job.row.JobKeeping;
+import dev.forge.cluster.internal.job.row.JobPurgeStore;
 import dev.forge.cluster.internal.workflow.TestWorkflows.Member;
 import dev.forge.cluster.internal.workflow.store.WorkflowJobs;
 import dev.forge.cluster.internal.workflow.store.WorkflowVersion;
@@ -128,13 +128,13 @@ class WorkflowChildTests extends WorkflowFixture {
                 .query(String.class)
                 .single()
                 .equals("completed"));
-        var keeping = new JobKeeping(one.member().node().resources().schema(), database.dataSource());
-        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofDays(1), Duration.ofDays(1), AWAITED), 100))
+        var keeping = new JobPurgeStore(one.member().node().resources().schema(), database.dataSource());
+        assertThat(keeping.purge(new JobPurgeStore.Expiry(Duration.ofDays(1), Duration.ofDays(1), AWAITED), 100))
                 .isZero();
         one.member().jobs().resume(carrier);
         assertThat(one.ended(run).status()).isEqualTo(WorkflowStatus.COMPLETED);
         assertThat(one.workflows().result(run, Integer.class)).contains(3);
-        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofDays(1), Duration.ofDays(1), AWAITED), 100))
+        assertThat(keeping.purge(new JobPurgeStore.Expiry(Duration.ofDays(1), Duration.ofDays(1), AWAITED), 100))
                 .isEqualTo(1);
     }
 

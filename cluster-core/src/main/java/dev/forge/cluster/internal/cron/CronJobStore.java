@@ -5,33 +5,29 @@ package dev.forge.cluster.internal.cron;
 import static dev.forge.cluster.internal.cron.CronStore.instant;
 
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.row.JobStore;
+import dev.forge.cluster.internal.database.Tables;
+import dev.forge.cluster.internal.job.row.JobCancelStore;
+import dev.forge.cluster.internal.job.row.JobRows;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Instant;
 import java.util.Collection;
-import java.util.HashSet;
-import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.UUID;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** Finds, cancels and reroutes the jobs that crons have enqueued. */
+/** Finds the jobs that crons have enqueued, and cancels those that have not started. */
 final class CronJobStore {
 
-    private static final String ACTIVE = "('pending', 'claimed', 'running')";
-
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
+    private final JobCancelStore cancels;
 
     CronJobStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
+        this.cancels = new JobCancelStore(schema, source);
     }
 
     /**
@@ -61,12 +57,12 @@ final class CronJobStore {
         if (jobs.isEmpty()) {
             return Map.of();
         }
-        return client
-                .sql(schema.sql("""
+        return tables
+                .sql("""
                 SELECT id, status, attempts, metadata ->> 'slot',
                        CASE status WHEN 'pending' THEN scheduled_at ELSE coalesce(started_at, claimed_at, now()) END
                 FROM ~.forge_jobs WHERE id = ANY (:ids) AND status IN %s
-                """.formatted(ACTIVE)))
+                """.formatted(JobRows.ACTIVE))
                 .param("ids", jobs.toArray(UUID[]::new))
                 .query((row, n) -> new UnfinishedRun(
                         row.getObject(1, UUID.class),
@@ -79,60 +75,21 @@ final class CronJobStore {
                 .collect(Collectors.toMap(UnfinishedRun::job, Function.identity()));
     }
 
-    /** Cancels runs that wait for their next attempt, unless a node has claimed them; returns the cancelled ones. */
-    Set<UUID> cancelRetries(Collection<UUID> jobs, String reason) {
-        return cancel(jobs, "attempts > 0", reason);
-    }
-
     /** Cancels the latest run of a cron if its jitter delays it still. */
     void cancelNotStarted(String cron, String reason) {
-        client.sql(schema.sql("SELECT last_job_id FROM ~.forge_crons WHERE name = ? AND last_job_id IS NOT NULL"))
+        tables.sql("SELECT last_job_id FROM ~.forge_crons WHERE name = ? AND last_job_id IS NOT NULL")
                 .param(cron)
                 .query(UUID.class)
                 .optional()
-                .ifPresent(job -> cancel(List.of(job), "attempts = 0 AND scheduled_at > clock_timestamp()", reason));
-    }
-
-    private Set<UUID> cancel(Collection<UUID> jobs, String condition, String reason) {
-        return new HashSet<>(client.sql(schema.sql("""
-                UPDATE ~.forge_jobs j
-                SET %s, last_error = :reason || coalesce('; ' || last_error, '')
-                WHERE id = ANY (ARRAY(
-                    SELECT id FROM ~.forge_jobs WHERE id = ANY (:ids) AND status = 'pending' AND %s
-                    ORDER BY id FOR UPDATE SKIP LOCKED))
-                RETURNING id
-                """.formatted(JobStore.CANCELLED, condition)))
-                .param("reason", reason)
-                .param("ids", jobs.toArray(UUID[]::new))
-                .query(UUID.class)
-                .list());
-    }
-
-    /**
-     * Changes the capability of up to 1,000 pending runs; returns how many. Lets other nodes claim runs that the leader
-     * cannot run because it lacks their handler.
-     */
-    int reroute(Collection<String> handlers, String from, String to) {
-        return client.sql(schema.sql("""
-                UPDATE ~.forge_jobs SET worker_capability = :to
-                WHERE id = ANY (ARRAY(
-                    SELECT id FROM ~.forge_jobs
-                    WHERE status = 'pending' AND waits_for IS NULL AND name = ANY (:names)
-                      AND coalesce(worker_capability, '') = :from
-                    ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED))
-                """))
-                .param("names", handlers.toArray(String[]::new))
-                .param("from", from)
-                .param("to", to)
-                .update();
+                .ifPresent(job -> cancels.cancelDelayed(job, reason));
     }
 
     /** Returns whether the node still holds the claim; if so, it keeps it until the transaction ends. */
     boolean isClaimedBy(UUID job, long epoch, UUID node) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 SELECT 1 FROM ~.forge_jobs
-                WHERE id = ? AND claim_epoch = ? AND worker_id = ? AND status IN ('claimed', 'running') FOR SHARE
-                """))
+                WHERE id = ? AND claim_epoch = ? AND worker_id = ? AND status IN %s FOR SHARE
+                """.formatted(JobRows.HELD))
                 .params(job, epoch, node)
                 .query(Integer.class)
                 .optional()

@@ -13,6 +13,7 @@ import dev.forge.cluster.internal.cron.CronStore.ScheduledDefinition;
 import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.job.JobEngine;
 import dev.forge.cluster.internal.job.handler.LeaderCapabilities;
+import dev.forge.cluster.internal.job.row.JobScheduleStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeTime;
@@ -61,7 +62,7 @@ final class CronReconciler {
     private final CronStore store;
     private final CronSetStore sets;
     private final CronSlotStore slotStore;
-    private final CronJobStore jobStore;
+    private final JobScheduleStore jobRows;
 
     private long nextPass;
     private @Nullable Set<String> reconciled;
@@ -94,7 +95,7 @@ final class CronReconciler {
         this.store = new CronStore(resources.schema(), resources.control());
         this.sets = new CronSetStore(resources.schema(), resources.control());
         this.slotStore = new CronSlotStore(resources.schema(), resources.control());
-        this.jobStore = new CronJobStore(resources.schema(), resources.control());
+        this.jobRows = new JobScheduleStore(resources.schema(), resources.control());
     }
 
     void removeOrphansAfter(Duration delay) {
@@ -201,7 +202,7 @@ final class CronReconciler {
         }
         var rerouted = new AtomicInteger();
         boolean committed = term.commit(() -> rerouted.set(
-                jobStore.reroute(foreignHandlers, LeaderCapabilities.LEADER, LeaderCapabilities.SCHEDULER)));
+                jobRows.reroute(foreignHandlers, LeaderCapabilities.LEADER, LeaderCapabilities.SCHEDULER)));
         if (committed && rerouted.get() > 0) {
             jobs.announce(JobPriority.NORMAL);
         }

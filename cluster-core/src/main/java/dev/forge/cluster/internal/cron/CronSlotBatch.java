@@ -16,6 +16,7 @@ import dev.forge.cluster.internal.cron.CronSlotStore.RequiredHandler;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.enqueue.JobIds;
+import dev.forge.cluster.internal.job.row.JobCancelStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Names;
 import java.time.Instant;
@@ -66,6 +67,7 @@ final class CronSlotBatch {
 
     private final CronSlotStore slotStore;
     private final CronJobStore jobStore;
+    private final JobCancelStore cancels;
     private final Rules rules;
     private final @Nullable Long term;
     private final RandomGenerator random = RandomGenerator.getDefault();
@@ -88,6 +90,7 @@ final class CronSlotBatch {
             @Nullable Long term) {
         this.slotStore = new CronSlotStore(schema, source);
         this.jobStore = new CronJobStore(schema, source);
+        this.cancels = new JobCancelStore(schema, source);
         this.rules = rules;
         this.handlers = handlers;
         this.term = term;
@@ -230,7 +233,7 @@ final class CronSlotBatch {
         if (replaced.isEmpty()) {
             return plans;
         }
-        Set<UUID> cancelled = jobStore.cancelRetries(replaced, REPLACED);
+        Set<UUID> cancelled = cancels.cancelRetries(replaced, REPLACED);
         Map<UUID, UnfinishedRun> claimed = jobStore.unfinishedRuns(
                 replaced.stream().filter(job -> !cancelled.contains(job)).toList());
         return plans.stream()

@@ -3,7 +3,6 @@
 package dev.forge.cluster.internal.cron;
 
 import static dev.forge.cluster.internal.cron.CronStore.COLUMNS;
-import static dev.forge.cluster.internal.cron.CronStore.array;
 import static dev.forge.cluster.internal.cron.CronStore.definition;
 import static dev.forge.cluster.internal.cron.CronStore.instant;
 import static dev.forge.cluster.internal.cron.CronStore.offset;
@@ -13,9 +12,11 @@ import dev.forge.cluster.cron.CronRun;
 import dev.forge.cluster.cron.CronTarget;
 import dev.forge.cluster.internal.cron.CronStore.Definition;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.job.handler.JobHandler;
+import dev.forge.cluster.internal.job.row.JobInsertStore;
 import dev.forge.cluster.internal.runtime.EnumText;
-import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Types;
@@ -30,7 +31,6 @@ import java.util.UUID;
 import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
@@ -42,14 +42,10 @@ import org.springframework.jdbc.core.simple.JdbcClient;
  */
 final class CronSlotStore {
 
-    private final Schema schema;
-    private final JdbcTemplate jdbc;
-    private final JdbcClient client;
+    private final Tables tables;
 
     CronSlotStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.jdbc = new JdbcTemplate(source);
-        this.client = JdbcClient.create(jdbc);
+        this.tables = new Tables(schema, source);
     }
 
     /** A handler, and the kind of node that must have it. */
@@ -68,7 +64,7 @@ final class CronSlotStore {
                 AND (c.paused OR c.target || ' ' || coalesce(c.handler, c.name) <> ALL (:handlers))""";
 
     private JdbcClient.StatementSpec excluding(ExcludedCrons excluded, String sql) {
-        return client.sql(schema.sql(sql.formatted(NOT_EXCLUDED)))
+        return tables.sql(sql.formatted(NOT_EXCLUDED))
                 .param("names", excluded.names.toArray(String[]::new))
                 .param(
                         "handlers",
@@ -138,7 +134,7 @@ final class CronSlotStore {
 
     /** Locks and returns the cron if it has due slots and no other transaction has locked it. */
     List<DueCron> due(String name) {
-        return client.sql(schema.sql(DUE + "WHERE c.next_fire_at <= now() AND c.name = ? FOR UPDATE SKIP LOCKED"))
+        return tables.sql(DUE + "WHERE c.next_fire_at <= now() AND c.name = ? FOR UPDATE SKIP LOCKED")
                 .param(name)
                 .query((row, n) -> due(row))
                 .list();
@@ -171,7 +167,7 @@ final class CronSlotStore {
 
     /** Locks and returns the cron, due or not; waits for transactions that have locked it. */
     Optional<DueCron> lock(String name) {
-        return client.sql(schema.sql(DUE + "WHERE c.name = ? FOR UPDATE"))
+        return tables.sql(DUE + "WHERE c.name = ? FOR UPDATE")
                 .param(name)
                 .query((row, n) -> due(row))
                 .optional();
@@ -197,24 +193,23 @@ final class CronSlotStore {
     /** Writes decisions into the ledger; returns those whose slot was not in it yet. */
     List<DecidedSlot> record(List<DecidedSlot> slots, @Nullable Long term) {
         record Key(String cron, Instant slot) {}
-        Set<Key> fresh = new HashSet<>(jdbc.query(
-                connection -> {
-                    PreparedStatement statement = connection.prepareStatement(schema.sql("""
+        Set<Key> fresh = new HashSet<>(tables.query(
+                """
                             INSERT INTO ~.forge_cron_runs (cron, slot, outcome, reason, job_id, term, fired_at)
                             SELECT d.cron, d.slot, d.outcome, d.reason, d.job_id, ?, clock_timestamp()
                             FROM unnest(?::text[], ?::timestamptz[], ?::text[], ?::text[], ?::uuid[])
                                 AS d (cron, slot, outcome, reason, job_id)
                             ON CONFLICT DO NOTHING
                             RETURNING cron, slot
-                            """));
+                            """,
+                statement -> {
                     statement.setObject(1, term, Types.BIGINT);
                     int at = 2;
-                    at = array(statement, at, "text", slots, DecidedSlot::cron);
-                    at = array(statement, at, "timestamptz", slots, slot -> offset(slot.slot));
-                    at = array(statement, at, "text", slots, slot -> EnumText.hyphenated(slot.outcome));
-                    at = array(statement, at, "text", slots, DecidedSlot::reason);
-                    array(statement, at, "uuid", slots, DecidedSlot::job);
-                    return statement;
+                    at = SqlArrays.bind(statement, at, "text", slots, DecidedSlot::cron);
+                    at = SqlArrays.bind(statement, at, "timestamptz", slots, slot -> offset(slot.slot));
+                    at = SqlArrays.bind(statement, at, "text", slots, slot -> EnumText.hyphenated(slot.outcome));
+                    at = SqlArrays.bind(statement, at, "text", slots, DecidedSlot::reason);
+                    SqlArrays.bind(statement, at, "uuid", slots, DecidedSlot::job);
                 },
                 (row, n) -> new Key(row.getString(1), instant(row, 2))));
         return slots.stream()
@@ -224,37 +219,34 @@ final class CronSlotStore {
 
     /** Enqueues the jobs of slots that run. */
     void enqueue(List<DecidedSlot> runs, @Nullable Long term) {
-        jdbc.update(
-                schema.sql("""
-                INSERT INTO ~.forge_jobs
-                    (id, name, payload, worker_capability, scheduled_at, max_attempts, priority, job_group, metadata,
-                     body_bytes)
-                SELECT d.job_id, coalesce(c.handler, c.name), c.payload, d.capability,
+        tables.update(
+                JobInsertStore.inserting()
+                        + """
+                SELECT d.job_id, coalesce(c.handler, c.name), c.payload, c.priority, d.capability,
                        clock_timestamp() + d.delay * interval '1 millisecond', c.max_attempts,
-                       c.priority, c.job_group,
                        jsonb_strip_nulls(jsonb_build_object(
                            'cron', c.name, 'slot', %1$s, 'firedAt', %2$s, 'previousSlot', %3$s, 'term', ?::text,
                            '%4$s', c.timeout_millis::text, '%5$s', c.retention_millis::text)),
                        -- With room for the metadata. A large payload is measured when it is claimed.
-                       CASE WHEN pg_column_size(c.payload) <= 1000 THEN octet_length(c.payload::text) + 1000 END
+                       CASE WHEN pg_column_size(c.payload) <= 1000 THEN octet_length(c.payload::text) + 1000 END, c.job_group
                 FROM unnest(?::text[], ?::timestamptz[], ?::uuid[], ?::text[], ?::bigint[], ?::timestamptz[])
                     AS d (cron, slot, job_id, capability, delay, previous)
                 JOIN ~.forge_crons c ON c.name = d.cron
                 """.formatted(
-                                iso("d.slot"),
-                                iso("clock_timestamp()"),
-                                iso("d.previous"),
-                                JobHandler.Limits.TIMEOUT_KEY,
-                                JobHandler.Limits.RETENTION_KEY)),
+                                        iso("d.slot"),
+                                        iso("clock_timestamp()"),
+                                        iso("d.previous"),
+                                        JobHandler.Limits.TIMEOUT_KEY,
+                                        JobHandler.Limits.RETENTION_KEY),
                 statement -> {
                     statement.setString(1, term == null ? null : term.toString());
                     int at = 2;
-                    at = array(statement, at, "text", runs, DecidedSlot::cron);
-                    at = array(statement, at, "timestamptz", runs, slot -> offset(slot.slot));
-                    at = array(statement, at, "uuid", runs, DecidedSlot::job);
-                    at = array(statement, at, "text", runs, DecidedSlot::capability);
-                    at = array(statement, at, "int8", runs, DecidedSlot::delayMillis);
-                    array(statement, at, "timestamptz", runs, slot -> offset(slot.previous));
+                    at = SqlArrays.bind(statement, at, "text", runs, DecidedSlot::cron);
+                    at = SqlArrays.bind(statement, at, "timestamptz", runs, slot -> offset(slot.slot));
+                    at = SqlArrays.bind(statement, at, "uuid", runs, DecidedSlot::job);
+                    at = SqlArrays.bind(statement, at, "text", runs, DecidedSlot::capability);
+                    at = SqlArrays.bind(statement, at, "int8", runs, DecidedSlot::delayMillis);
+                    SqlArrays.bind(statement, at, "timestamptz", runs, slot -> offset(slot.previous));
                 });
     }
 
@@ -279,33 +271,33 @@ final class CronSlotStore {
 
     /** Moves crons past the slots that were decided. */
     void advance(List<CronAdvance> crons) {
-        jdbc.update(schema.sql("""
+        tables.update("""
                 UPDATE ~.forge_crons c
                 SET next_fire_at = d.next, last_fire_at = coalesce(d.last_slot, c.last_fire_at),
                     last_job_id = coalesce(d.last_job, c.last_job_id), problem = d.problem
                 FROM unnest(?::text[], ?::timestamptz[], ?::timestamptz[], ?::uuid[], ?::text[])
                     AS d (name, next, last_slot, last_job, problem)
                 WHERE c.name = d.name
-                """), statement -> {
+                """, statement -> {
             int at = 1;
-            at = array(statement, at, "text", crons, CronAdvance::name);
-            at = array(statement, at, "timestamptz", crons, cron -> offset(cron.next));
-            at = array(statement, at, "timestamptz", crons, cron -> offset(cron.lastSlot));
-            at = array(statement, at, "uuid", crons, CronAdvance::lastJob);
-            array(statement, at, "text", crons, CronAdvance::problem);
+            at = SqlArrays.bind(statement, at, "text", crons, CronAdvance::name);
+            at = SqlArrays.bind(statement, at, "timestamptz", crons, cron -> offset(cron.next));
+            at = SqlArrays.bind(statement, at, "timestamptz", crons, cron -> offset(cron.lastSlot));
+            at = SqlArrays.bind(statement, at, "uuid", crons, CronAdvance::lastJob);
+            SqlArrays.bind(statement, at, "text", crons, CronAdvance::problem);
         });
     }
 
     /** Stores why a cron could not be fired. */
     void recordProblem(String name, String problem) {
-        client.sql(schema.sql("UPDATE ~.forge_crons SET problem = ? WHERE name = ?"))
+        tables.sql("UPDATE ~.forge_crons SET problem = ? WHERE name = ?")
                 .params(problem, name)
                 .update();
     }
 
     /** Makes a triggered run the latest run of the cron. */
     void recordTriggeredRun(String name, UUID job) {
-        client.sql(schema.sql("UPDATE ~.forge_crons SET last_job_id = ? WHERE name = ?"))
+        tables.sql("UPDATE ~.forge_crons SET last_job_id = ? WHERE name = ?")
                 .params(job, name)
                 .update();
     }
@@ -313,12 +305,12 @@ final class CronSlotStore {
     /** Deletes up to {@code limit} ledger rows that are older than the retention; returns how many. */
     int purge(Duration retention, int limit) {
         // Not clock_timestamp(): an index cannot be searched for a value that changes during the search.
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 DELETE FROM ~.forge_cron_runs WHERE ctid = ANY (ARRAY(
                     SELECT ctid FROM ~.forge_cron_runs
                     WHERE fired_at < statement_timestamp() - :millis * interval '1 millisecond'
                     ORDER BY fired_at LIMIT :limit))
-                """))
+                """)
                 .param("millis", retention.toMillis())
                 .param("limit", limit)
                 .update();
@@ -338,13 +330,13 @@ final class CronSlotStore {
 
     /** Returns the handlers of all live nodes that accept runs. */
     Map<String, HandlerAvailability> availableHandlers() {
-        return client
-                .sql(schema.sql("""
+        return tables
+                .sql("""
                 SELECT h.name, bool_or('scheduler' = ANY (n.roles)), bool_or('worker' = ANY (n.roles))
                 FROM ~.forge_nodes n, unnest(n.handlers) AS h (name)
                 WHERE %s
                 GROUP BY h.name
-                """.formatted(ACCEPTS_RUNS)))
+                """.formatted(ACCEPTS_RUNS))
                 .query((row, n) ->
                         Map.entry(row.getString(1), new HandlerAvailability(row.getBoolean(2), row.getBoolean(3))))
                 .list()

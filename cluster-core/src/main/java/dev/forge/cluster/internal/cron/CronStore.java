@@ -7,9 +7,10 @@ import dev.forge.cluster.cron.Misfire;
 import dev.forge.cluster.cron.Overlap;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobPriority;
-import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -20,11 +21,8 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.function.Function;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.JdbcTemplate;
-import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionTemplate;
 
@@ -34,16 +32,12 @@ import org.springframework.transaction.support.TransactionTemplate;
  */
 public final class CronStore {
 
-    private final Schema schema;
-    private final JdbcTemplate jdbc;
-    private final JdbcClient client;
+    private final Tables tables;
     private final TransactionOperations transaction;
 
     /** @param source the application's data source for changes that join its transactions, otherwise the node's own */
     CronStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.jdbc = new JdbcTemplate(source);
-        this.client = JdbcClient.create(jdbc);
+        this.tables = new Tables(schema, source);
         this.transaction = new TransactionTemplate(new OwnTransactions(source));
     }
 
@@ -54,7 +48,7 @@ public final class CronStore {
 
     /** Returns the database's current time, which moves on within a transaction. */
     Instant now() {
-        return client.sql("SELECT clock_timestamp()")
+        return tables.sql("SELECT clock_timestamp()")
                 .query((row, n) -> instant(row, 1))
                 .single();
     }
@@ -116,21 +110,21 @@ public final class CronStore {
     /** Binds the columns of definitions as arrays; returns the index of the next parameter. */
     static int bind(PreparedStatement statement, int from, List<Definition> definitions) throws SQLException {
         int at = from;
-        at = array(statement, at, "text", definitions, Definition::name);
-        at = array(statement, at, "text", definitions, Definition::handler);
-        at = array(statement, at, "text", definitions, Definition::expression);
-        at = array(statement, at, "text", definitions, Definition::zone);
-        at = array(statement, at, "text", definitions, d -> EnumText.hyphenated(d.target));
-        at = array(statement, at, "text", definitions, Definition::capability);
-        at = array(statement, at, "text", definitions, d -> EnumText.hyphenated(d.misfire));
-        at = array(statement, at, "int4", definitions, Definition::catchUpLimit);
-        at = array(statement, at, "text", definitions, d -> EnumText.hyphenated(d.overlap));
-        at = array(statement, at, "int8", definitions, Definition::jitterMillis);
-        at = array(statement, at, "int4", definitions, d -> d.run.maxAttempts);
-        at = array(statement, at, "int4", definitions, d -> d.run.priority);
-        at = array(statement, at, "int8", definitions, d -> d.run.timeoutMillis);
-        at = array(statement, at, "int8", definitions, d -> d.run.retentionMillis);
-        return array(statement, at, "text", definitions, d -> d.run.group);
+        at = SqlArrays.bind(statement, at, "text", definitions, Definition::name);
+        at = SqlArrays.bind(statement, at, "text", definitions, Definition::handler);
+        at = SqlArrays.bind(statement, at, "text", definitions, Definition::expression);
+        at = SqlArrays.bind(statement, at, "text", definitions, Definition::zone);
+        at = SqlArrays.bind(statement, at, "text", definitions, d -> EnumText.hyphenated(d.target));
+        at = SqlArrays.bind(statement, at, "text", definitions, Definition::capability);
+        at = SqlArrays.bind(statement, at, "text", definitions, d -> EnumText.hyphenated(d.misfire));
+        at = SqlArrays.bind(statement, at, "int4", definitions, Definition::catchUpLimit);
+        at = SqlArrays.bind(statement, at, "text", definitions, d -> EnumText.hyphenated(d.overlap));
+        at = SqlArrays.bind(statement, at, "int8", definitions, Definition::jitterMillis);
+        at = SqlArrays.bind(statement, at, "int4", definitions, d -> d.run.maxAttempts);
+        at = SqlArrays.bind(statement, at, "int4", definitions, d -> d.run.priority);
+        at = SqlArrays.bind(statement, at, "int8", definitions, d -> d.run.timeoutMillis);
+        at = SqlArrays.bind(statement, at, "int8", definitions, d -> d.run.retentionMillis);
+        return SqlArrays.bind(statement, at, "text", definitions, d -> d.run.group);
     }
 
     /**
@@ -157,14 +151,14 @@ public final class CronStore {
 
     /** Returns all rows. */
     List<CronRow> rows() {
-        return client.sql(schema.sql("SELECT %s FROM ~.forge_crons".formatted(ROW_COLUMNS)))
+        return tables.sql("SELECT %s FROM ~.forge_crons".formatted(ROW_COLUMNS))
                 .query((row, n) -> row(row))
                 .list();
     }
 
     /** Locks and returns one row; waits for transactions that have locked it. */
     Optional<CronRow> lockRow(String name) {
-        return client.sql(schema.sql("SELECT %s FROM ~.forge_crons WHERE name = ? FOR UPDATE".formatted(ROW_COLUMNS)))
+        return tables.sql("SELECT %s FROM ~.forge_crons WHERE name = ? FOR UPDATE".formatted(ROW_COLUMNS))
                 .param(name)
                 .query((row, n) -> row(row))
                 .optional();
@@ -172,18 +166,18 @@ public final class CronStore {
 
     /** Locks crons that have no next slot although their expression has slots: a leader could not parse them. */
     List<CronRow> lockStopped() {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 SELECT %s FROM ~.forge_crons WHERE next_fire_at IS NULL AND expression <> '-' FOR UPDATE SKIP LOCKED
-                """.formatted(ROW_COLUMNS)))
+                """.formatted(ROW_COLUMNS))
                 .query((row, n) -> row(row))
                 .list();
     }
 
     /** Locks and returns the crons among {@code names} that no other transaction has locked. */
     List<CronRow> lockAvailable(Collection<String> names) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 SELECT %s FROM ~.forge_crons WHERE name = ANY (:names) ORDER BY name FOR UPDATE SKIP LOCKED
-                """.formatted(ROW_COLUMNS)))
+                """.formatted(ROW_COLUMNS))
                 .param("names", names.toArray(String[]::new))
                 .query((row, n) -> row(row))
                 .list();
@@ -204,8 +198,8 @@ public final class CronStore {
 
     /** Inserts or changes declared crons. A cron of the same name that was created at run time is left unchanged. */
     int put(List<ScheduledDefinition> crons) {
-        return jdbc.update(
-                schema.sql(TAKE_MEMORY + """
+        return tables.update(
+                TAKE_MEMORY + """
                 INSERT INTO ~.forge_crons AS c (%s)
                 SELECT %s, CASE WHEN m.expression = d.expression AND m.zone = d.zone
                                 THEN coalesce(m.next_fire_at, d.next_fire_at) ELSE d.next_fire_at END,
@@ -221,14 +215,13 @@ public final class CronStore {
                     retention_millis = excluded.retention_millis, job_group = excluded.job_group,
                     next_fire_at = excluded.next_fire_at, problem = NULL, updated_at = clock_timestamp()
                 WHERE c.declared
-                """.formatted(INSERTED_COLUMNS, DECLARED_COLUMNS, TYPES, COLUMNS)),
-                statement -> {
-                    int at = array(statement, 1, "text", crons, scheduled -> scheduled.definition.name);
+                """.formatted(INSERTED_COLUMNS, DECLARED_COLUMNS, TYPES, COLUMNS), statement -> {
+                    int at = SqlArrays.bind(statement, 1, "text", crons, scheduled -> scheduled.definition.name);
                     at = bind(
                             statement,
                             at,
                             crons.stream().map(ScheduledDefinition::definition).toList());
-                    array(statement, at, "timestamptz", crons, scheduled -> offset(scheduled.next));
+                    SqlArrays.bind(statement, at, "timestamptz", crons, scheduled -> offset(scheduled.next));
                 });
     }
 
@@ -246,46 +239,48 @@ public final class CronStore {
      * cannot end unnoticed. Crons that another transaction has locked are left to the next call.
      */
     int remove(Collection<String> names) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 WITH gone AS (
                     DELETE FROM ~.forge_crons WHERE name = ANY (ARRAY(
                         SELECT name FROM ~.forge_crons WHERE name = ANY (:names) AND declared AND NOT paused
                         ORDER BY name FOR UPDATE SKIP LOCKED))
                     RETURNING *)
-                """ + SAVE_MEMORY))
+                """ + SAVE_MEMORY)
                 .param("names", names.toArray(String[]::new))
                 .update();
     }
 
     /** Creates a cron at run time; returns false if the name is taken. */
     boolean insert(ScheduledDefinition cron, String payload) {
-        return jdbc.update(
-                        schema.sql(TAKE_MEMORY + """
+        return tables.update(
+                        TAKE_MEMORY + """
                 INSERT INTO ~.forge_crons (%s, payload)
                 SELECT %s, d.next_fire_at, m.last_fire_at, m.last_job_id, false, ?::jsonb
                 FROM unnest(%s, ?::timestamptz[]) AS d (%s, next_fire_at)
                 LEFT JOIN m ON m.name = d.name
                 ON CONFLICT DO NOTHING
-                """.formatted(INSERTED_COLUMNS, DECLARED_COLUMNS, TYPES, COLUMNS)),
-                        statement -> {
-                            int at = array(statement, 1, "text", List.of(cron), scheduled -> scheduled.definition.name);
+                """.formatted(INSERTED_COLUMNS, DECLARED_COLUMNS, TYPES, COLUMNS), statement -> {
+                            int at = SqlArrays.bind(
+                                    statement, 1, "text", List.of(cron), scheduled -> scheduled.definition.name);
                             statement.setString(at, payload);
                             at = bind(statement, at + 1, List.of(cron.definition));
-                            array(statement, at, "timestamptz", List.of(cron), scheduled -> offset(scheduled.next));
+                            SqlArrays.bind(
+                                    statement, at, "timestamptz", List.of(cron), scheduled -> offset(scheduled.next));
                         })
                 == 1;
     }
 
     /** Changes a cron that was created at run time; returns false if there is none of that name. */
     boolean update(ScheduledDefinition cron, String payload) {
-        return jdbc.update(schema.sql("""
+        return tables.update("""
                 UPDATE ~.forge_crons c
                 SET (%s, next_fire_at) = (SELECT d.* FROM unnest(%s, ?::timestamptz[]) AS d),
                     payload = ?::jsonb, problem = NULL, updated_at = clock_timestamp()
                 WHERE c.name = ? AND NOT c.declared
-                """.formatted(COLUMNS, TYPES)), statement -> {
+                """.formatted(COLUMNS, TYPES), statement -> {
                     int at = bind(statement, 1, List.of(cron.definition));
-                    at = array(statement, at, "timestamptz", List.of(cron), scheduled -> offset(scheduled.next));
+                    at = SqlArrays.bind(
+                            statement, at, "timestamptz", List.of(cron), scheduled -> offset(scheduled.next));
                     statement.setString(at, payload);
                     statement.setString(at + 1, cron.definition.name);
                 })
@@ -294,17 +289,17 @@ public final class CronStore {
 
     /** Deletes a cron that was created at run time; returns false if there is none of that name. */
     boolean delete(String name) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                         WITH gone AS (DELETE FROM ~.forge_crons WHERE name = ? AND NOT declared RETURNING *)
-                        """ + SAVE_MEMORY)).param(name).update() == 1;
+                        """ + SAVE_MEMORY).param(name).update() == 1;
     }
 
     /** Pauses or resumes a cron; returns false if there is no such cron or nothing changes. */
     boolean pause(String name, boolean paused) {
-        return client.sql(schema.sql(Schema.BY_NODE + """
+        return tables.sql(Schema.BY_NODE + """
                         UPDATE ~.forge_crons SET paused = :paused, updated_at = clock_timestamp()
                         WHERE name = :name AND paused <> :paused
-                        """))
+                        """)
                         .param("paused", paused)
                         .param("name", name)
                         .update()
@@ -339,19 +334,6 @@ public final class CronStore {
                         row.getObject(13, Long.class),
                         row.getObject(14, Long.class),
                         row.getString(15)));
-    }
-
-    /** Binds one column of {@code rows} as an array; returns the index of the next parameter. */
-    static <T> int array(
-            PreparedStatement statement, int at, String type, List<T> rows, Function<T, @Nullable Object> column)
-            throws SQLException {
-        @Nullable Object[] values = new @Nullable Object[rows.size()];
-        for (int i = 0; i < values.length; i++) {
-            values[i] = column.apply(rows.get(i));
-        }
-        Connection connection = statement.getConnection();
-        statement.setArray(at, connection.createArrayOf(type, values));
-        return at + 1;
     }
 
     static @Nullable OffsetDateTime offset(@Nullable Instant time) {

@@ -29,6 +29,7 @@ import dev.forge.cluster.internal.job.enqueue.ReservedNames;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.handler.LeaderCapabilities;
+import dev.forge.cluster.internal.job.row.JobCancelStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.Cursors;
@@ -65,6 +66,7 @@ public final class DefaultCrons implements Crons {
     private final CronStore store;
     private final CronSlotStore slots;
     private final CronJobStore runs;
+    private final JobCancelStore cancels;
     private final CronReports reports;
     private final CronDefinitionChecks checks;
     private final ScheduleReplacement replacement;
@@ -91,6 +93,7 @@ public final class DefaultCrons implements Crons {
         this.store = new CronStore(schema, application);
         this.slots = new CronSlotStore(schema, application);
         this.runs = new CronJobStore(schema, application);
+        this.cancels = new JobCancelStore(schema, application);
         this.reports = new CronReports(schema, application);
         this.checks = new CronDefinitionChecks(
                 declarations,
@@ -275,7 +278,7 @@ public final class DefaultCrons implements Crons {
         if (previous == null
                 || !previous.isRetry()
                 || cron.definition().misfire() == Misfire.CATCH_UP
-                || runs.cancelRetries(List.of(previous.job()), CronSlotBatch.REPLACED)
+                || cancels.cancelRetries(List.of(previous.job()), CronSlotBatch.REPLACED)
                         .isEmpty()) {
             return previous;
         }

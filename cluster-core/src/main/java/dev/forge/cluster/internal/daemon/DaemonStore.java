@@ -4,9 +4,9 @@ package dev.forge.cluster.internal.daemon;
 
 import dev.forge.cluster.daemon.DaemonStatus;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.SqlArrays;
 import dev.forge.cluster.internal.leader.LeaderStore;
 import dev.forge.cluster.internal.runtime.EnumText;
-import java.sql.Connection;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -17,7 +17,6 @@ import java.util.Map;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.UUID;
-import java.util.function.Function;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.JdbcTemplate;
@@ -225,27 +224,19 @@ public final class DaemonStore {
                 RETURNING c.name, c.instance, c.node, c.term
                 """),
                 statement -> {
-                    Connection connection = statement.getConnection();
-                    statement.setArray(1, array(connection, "text", changes, c -> c.tenure.name));
-                    statement.setArray(2, array(connection, "int4", changes, c -> c.tenure.instance));
-                    statement.setArray(3, array(connection, "uuid", changes, c -> c.tenure.node));
-                    statement.setArray(4, array(connection, "int8", changes, c -> c.tenure.term));
-                    statement.setArray(5, array(connection, "text", changes, c -> EnumText.underscored(c.status)));
-                    statement.setArray(
-                            6, array(connection, "int8", changes, c -> c.ranFor == null ? null : c.ranFor.toMillis()));
-                    statement.setArray(7, array(connection, "int4", changes, Change::restarts));
-                    statement.setArray(8, array(connection, "text", changes, Change::error));
-                    statement.setArray(9, array(connection, "text", changes, Change::note));
-                    statement.setArray(10, array(connection, "bool", changes, Change::released));
-                    statement.setArray(11, array(connection, "bool", changes, Change::recovered));
+                    SqlArrays.bind(statement, 1, "text", changes, c -> c.tenure.name);
+                    SqlArrays.bind(statement, 2, "int4", changes, c -> c.tenure.instance);
+                    SqlArrays.bind(statement, 3, "uuid", changes, c -> c.tenure.node);
+                    SqlArrays.bind(statement, 4, "int8", changes, c -> c.tenure.term);
+                    SqlArrays.bind(statement, 5, "text", changes, c -> EnumText.underscored(c.status));
+                    SqlArrays.bind(statement, 6, "int8", changes, c -> c.ranFor == null ? null : c.ranFor.toMillis());
+                    SqlArrays.bind(statement, 7, "int4", changes, Change::restarts);
+                    SqlArrays.bind(statement, 8, "text", changes, Change::error);
+                    SqlArrays.bind(statement, 9, "text", changes, Change::note);
+                    SqlArrays.bind(statement, 10, "bool", changes, Change::released);
+                    SqlArrays.bind(statement, 11, "bool", changes, Change::recovered);
                 },
                 (row, n) -> new Tenure(row.getString(1), row.getInt(2), row.getObject(3, UUID.class), row.getLong(4))));
-    }
-
-    private static java.sql.Array array(
-            Connection connection, String type, List<Change> changes, Function<Change, @Nullable Object> part)
-            throws SQLException {
-        return connection.createArrayOf(type, changes.stream().map(part).toArray());
     }
 
     /**

@@ -2,26 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.database;
 
-import java.sql.Array;
-import java.sql.Connection;
+import java.sql.PreparedStatement;
 import java.sql.SQLException;
 import java.util.List;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
-/** Creates SQL arrays for statements that write many rows at once. */
+/** Binds SQL arrays to statements that write many rows at once. */
 public final class SqlArrays {
 
     private SqlArrays() {}
 
-    /** Returns one column of these rows as an SQL array of that type. */
-    public static <T> Array of(Connection connection, String type, List<T> rows, Function<T, @Nullable Object> column)
+    /** Binds one column of these rows as an array of that type; returns the number of the next parameter. */
+    public static <T> int bind(
+            PreparedStatement statement, int number, String type, List<T> rows, Function<T, @Nullable Object> column)
             throws SQLException {
         @Nullable Object[] values = newArray(type, rows.size());
         for (int i = 0; i < values.length; i++) {
             values[i] = column.apply(rows.get(i));
         }
-        return connection.createArrayOf(type, values);
+        statement.setArray(number, statement.getConnection().createArrayOf(type, values));
+        return number + 1;
     }
 
     /** The driver sends an array in binary format if its element type allows it, which is less work for both sides. */

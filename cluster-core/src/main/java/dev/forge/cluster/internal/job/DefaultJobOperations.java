@@ -23,6 +23,7 @@ import dev.forge.cluster.internal.job.operate.JobCountReports;
 import dev.forge.cluster.internal.job.operate.JobDemandReader;
 import dev.forge.cluster.internal.job.operate.JobDemandReports;
 import dev.forge.cluster.internal.job.operate.JobExplainer;
+import dev.forge.cluster.internal.job.operate.JobExportReports;
 import dev.forge.cluster.internal.job.operate.JobExports;
 import dev.forge.cluster.internal.job.operate.JobLimitReports;
 import dev.forge.cluster.internal.job.operate.JobReports;
@@ -30,11 +31,11 @@ import dev.forge.cluster.internal.job.operate.JobSearchReports;
 import dev.forge.cluster.internal.job.operate.LimitText;
 import dev.forge.cluster.internal.job.row.JobBulkStore;
 import dev.forge.cluster.internal.job.row.JobDependencyStore;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobLimitStore;
 import dev.forge.cluster.internal.job.row.JobLogStore;
 import dev.forge.cluster.internal.job.row.JobNameStore;
-import dev.forge.cluster.internal.job.row.JobStore;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobRestartStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.Arguments;
@@ -78,7 +79,7 @@ public final class DefaultJobOperations implements JobOperations {
     private final JobHandlers handlers;
     private final CallerTransaction caller;
     private final CallerTransaction separately;
-    private final JobStore inCallersTransaction;
+    private final JobRestartStore restarts;
     private final JobReports reports;
     private final JobCountReports counts;
     private final JobSearchReports search;
@@ -110,7 +111,7 @@ public final class DefaultJobOperations implements JobOperations {
         DataSource application = tools.application();
         this.caller = new CallerTransaction(application);
         this.separately = new CallerTransaction(control);
-        this.inCallersTransaction = new JobStore(schema, application);
+        this.restarts = new JobRestartStore(schema, application);
         this.reports = new JobReports(schema, application);
         this.counts = new JobCountReports(schema, application);
         this.search = new JobSearchReports(schema, application, node::nanos);
@@ -118,14 +119,13 @@ public final class DefaultJobOperations implements JobOperations {
         Audit audit = node.resources().audit();
         this.auditedInCallersTransaction = audit.on(application);
         this.audited = audit.on(control);
-        var bulkStore = new JobBulkStore(schema, application);
         this.bulk = new BulkJobs(
-                new BulkJobs.Stores(search, bulkStore, auditedInCallersTransaction),
+                new BulkJobs.Stores(search, new JobBulkStore(schema, application), auditedInCallersTransaction),
                 handlers,
                 engine.news(),
                 caller,
                 node::nanos);
-        this.exports = new JobExports(search, bulkStore, tools.maxBytes());
+        this.exports = new JobExports(search, new JobExportReports(schema, application), tools.maxBytes());
         this.nameStore = new JobNameStore(schema, control);
         this.limits = new JobLimitStore(schema, control);
         this.names = new RegisteredJobNames(node, handlers, control);
@@ -264,10 +264,10 @@ public final class DefaultJobOperations implements JobOperations {
             return false;
         }
         handlers.rejectOwned(job, OwnedJobs::retryAdvice);
-        JobStore.Edit edit = newJobs.edit(job, json);
+        JobRestartStore.Edit edit = newJobs.edit(job, json);
         boolean restarted = auditedInCallersTransaction.record(
                 new Operation("job.retry", id, "with another payload"),
-                () -> inCallersTransaction.retry(id, handlers.ownedPrefixes(), edit));
+                () -> restarts.retry(id, handlers.ownedPrefixes(), edit));
         if (restarted) {
             caller.afterCommit(() -> engine.announce(JobPriority.NORMAL));
         }

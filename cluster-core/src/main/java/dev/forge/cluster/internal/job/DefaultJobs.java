@@ -21,11 +21,13 @@ import dev.forge.cluster.internal.job.operate.JobBatchReports;
 import dev.forge.cluster.internal.job.operate.JobReports;
 import dev.forge.cluster.internal.job.operate.JobSearchReports;
 import dev.forge.cluster.internal.job.row.JobBatchStore;
+import dev.forge.cluster.internal.job.row.JobCancelStore;
+import dev.forge.cluster.internal.job.row.JobCancelStore.CancelledJob;
+import dev.forge.cluster.internal.job.row.JobInsertStore;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobNameStore;
-import dev.forge.cluster.internal.job.row.JobStore;
-import dev.forge.cluster.internal.job.row.JobStore.Cancelled;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
-import dev.forge.cluster.internal.job.row.JobSuccessorStore;
+import dev.forge.cluster.internal.job.row.JobReleaseStore;
+import dev.forge.cluster.internal.job.row.JobRestartStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Arguments;
 import dev.forge.cluster.internal.runtime.PayloadJson;
@@ -60,8 +62,9 @@ public final class DefaultJobs implements InspectableJobs {
     private final JobHandlers handlers;
     private final CallerTransaction caller;
     private final CallerTransaction separately;
-    private final JobStore inCallersTransaction;
-    private final JobSuccessorStore successors;
+    private final JobCancelStore cancels;
+    private final JobRestartStore restarts;
+    private final JobReleaseStore successors;
     private final JobReports reports;
     private final JobSearchReports search;
     private final PayloadJson json;
@@ -88,8 +91,9 @@ public final class DefaultJobs implements InspectableJobs {
         DataSource application = tools.application();
         this.caller = new CallerTransaction(application);
         this.separately = new CallerTransaction(control);
-        this.inCallersTransaction = new JobStore(schema, application);
-        this.successors = new JobSuccessorStore(schema, control);
+        this.cancels = new JobCancelStore(schema, application);
+        this.restarts = new JobRestartStore(schema, application);
+        this.successors = new JobReleaseStore(schema, control);
         this.reports = new JobReports(schema, application);
         this.search = new JobSearchReports(schema, application, node::nanos);
         this.json = new PayloadJson(tools.codec(), tools.maxBytes());
@@ -101,7 +105,11 @@ public final class DefaultJobs implements InspectableJobs {
         this.batches = new JobBatchStore(schema, application);
         this.batchReports = new JobBatchReports(schema, application);
         this.batchOpener = new JobBatchOpener(
-                names, newJobs, ids, new JobBatchOpener.Stores(inCallersTransaction, batches), caller);
+                names,
+                newJobs,
+                ids,
+                new JobBatchOpener.Stores(new JobInsertStore(schema, application), batches),
+                caller);
         Audit audit = node.resources().audit();
         this.auditedInCallersTransaction = audit.on(application);
         this.audited = audit.on(control);
@@ -264,10 +272,10 @@ public final class DefaultJobs implements InspectableJobs {
     public boolean cancel(UUID id) {
         Arguments.required("Jobs.cancel", "id", id);
         requireMayChange("Jobs.cancel");
-        Cancelled cancelled = auditedInCallersTransaction
+        CancelledJob cancelled = auditedInCallersTransaction
                 .record(
                         new Operation("job.cancel", id),
-                        () -> inCallersTransaction.cancel(id, handlers.ownedPrefixes()),
+                        () -> cancels.cancel(id, handlers.ownedPrefixes()),
                         found -> found.isPresent() ? 1 : 0)
                 .orElse(null);
         if (cancelled == null) {
@@ -283,7 +291,7 @@ public final class DefaultJobs implements InspectableJobs {
                 }));
                 engine.announce(JobPriority.NORMAL);
             }
-            engine.news().cancelled(id, cancelled.batch(), cancelled.node() != null);
+            engine.news().cancelled(id, cancelled.batch(), cancelled.held());
         });
         return true;
     }
@@ -293,7 +301,7 @@ public final class DefaultJobs implements InspectableJobs {
         Arguments.required("Jobs.retry", "id", id);
         requireMayChange("Jobs.retry");
         boolean restarted = auditedInCallersTransaction.record(
-                new Operation("job.retry", id), () -> inCallersTransaction.retry(id, handlers.ownedPrefixes()));
+                new Operation("job.retry", id), () -> restarts.retry(id, handlers.ownedPrefixes()));
         if (restarted) {
             caller.afterCommit(() -> engine.announce(JobPriority.NORMAL));
         } else {

@@ -19,12 +19,12 @@ import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.handler.LeaderCapabilities;
 import dev.forge.cluster.internal.job.handler.WorkerSettings;
 import dev.forge.cluster.internal.job.operate.PublishedExecutors;
-import dev.forge.cluster.internal.job.row.JobBatchStore;
+import dev.forge.cluster.internal.job.row.JobCancelStore.CancelledJob;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobDependencyStore;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.Recovered;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobStores;
 import dev.forge.cluster.internal.job.row.Queue;
 import dev.forge.cluster.internal.job.run.WorkerNode;
@@ -172,8 +172,7 @@ public final class JobEngine implements NodeComponent {
         this.overload = worker == null ? null : new OverloadProtection(node, worker);
         this.stuckHandlers = worker == null ? new StuckHandlers(node::nanos) : worker.stuckHandlers();
         this.announcements = new JobAnnouncements(node, channel, dependencies.coordinator, this::wakeWorker);
-        this.batches =
-                new JobBatchKeeper(node, new JobBatchStore(schema, control), stores.successors(), new BatchAnnouncer());
+        this.batches = new JobBatchKeeper(node, stores.successors(), new BatchAnnouncer());
         this.dependencies = new JobDependencyKeeper(
                 node, new JobDependencyStore(schema, control), () -> announce(JobPriority.NORMAL), batches::changed);
     }
@@ -633,7 +632,7 @@ public final class JobEngine implements NodeComponent {
         }
 
         @Override
-        public void cancelled(JobBatchStore.CancelledJob job) {
+        public void cancelled(CancelledJob job) {
             dependencies.ended(job.id());
             if (job.held()) {
                 announceCancelled(job.id());

@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.workflow;
 
 import dev.forge.cluster.internal.job.handler.Claim;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.workflow.WorkflowCompensation.Compensable;
 import dev.forge.cluster.internal.workflow.WorkflowSuspension.Waiting;
 import dev.forge.cluster.internal.workflow.store.StepRow;

@@ -12,10 +12,10 @@ import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.RecordedOutcome;
 import dev.forge.cluster.internal.job.operate.JobReports;
-import dev.forge.cluster.internal.job.row.JobStore;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobReleaseStore;
 import dev.forge.cluster.internal.job.row.JobStores;
-import dev.forge.cluster.internal.job.row.JobSuccessorStore;
+import dev.forge.cluster.internal.job.row.UniqueJobStore;
 import dev.forge.cluster.internal.job.run.JobRunner;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
@@ -96,8 +96,8 @@ public final class WorkflowEngine implements NodeComponent {
     private final PurgeBatch purge;
     private final PurgeBatch.SetAside undeletable;
     private final WorkflowWatch watch;
-    private final JobStore jobStore;
-    private final JobSuccessorStore successors;
+    private final UniqueJobStore jobStore;
+    private final JobReleaseStore successors;
     private final JobReports jobReports;
     private final PayloadJson json;
     private final JobIds ids;
@@ -143,8 +143,8 @@ public final class WorkflowEngine implements NodeComponent {
                 WorkflowKeeping.FINISHED_RUN);
         this.watch =
                 new WorkflowWatch(node, node.resources(), jobEngine, keeping, settings.strandedCheck(), versions::all);
-        this.jobStore = new JobStore(schema, application);
-        this.successors = new JobSuccessorStore(schema, application);
+        this.jobStore = new UniqueJobStore(schema, application);
+        this.successors = new JobReleaseStore(schema, application);
         this.jobReports = new JobReports(schema, application);
         this.json = new PayloadJson(resources.jobs.codec(), resources.jobs.maxBytes());
         this.ids = new JobIds(node.clock());

@@ -13,8 +13,8 @@ import dev.forge.cluster.internal.job.history.JobHistoryReports;
 import dev.forge.cluster.internal.job.operate.JobBatchReports;
 import dev.forge.cluster.internal.job.operate.JobDemandReports;
 import dev.forge.cluster.internal.job.operate.JobFailureReports;
-import dev.forge.cluster.internal.job.row.JobClockStore;
 import dev.forge.cluster.internal.job.row.JobNameStore;
+import dev.forge.cluster.internal.job.row.JobScheduleStore;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowKeeping;
@@ -66,7 +66,7 @@ public final class AttentionAutoConfiguration {
                                 new JobBatchReports(schema, control),
                                 workflows),
                         new HandlerAttention(workflows, new WorkflowKeeping(schema, control), crons, daemons),
-                        new NodeAttention(new NodeReports(schema, control), new JobClockStore(schema, control)),
+                        new NodeAttention(new NodeReports(schema, control), new JobScheduleStore(schema, control)),
                         new RetentionAttention(new UndeletableStore(schema, control))),
                 new AttentionReports.Settings(AttentionThresholds.DEFAULTS, LIFETIME, runtime.node()::nanos));
     }

@@ -3,7 +3,7 @@
 package dev.forge.cluster.autoconfigure.attention;
 
 import dev.forge.cluster.autoconfigure.attention.Attention.Kind;
-import dev.forge.cluster.internal.job.row.JobClockStore;
+import dev.forge.cluster.internal.job.row.JobScheduleStore;
 import dev.forge.cluster.internal.node.NodeReports;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PlainText;
@@ -16,9 +16,9 @@ final class NodeAttention implements AttentionReports.Source {
     private static final int LIMIT = AttentionItems.MOST_OF_A_KIND + 1;
 
     private final NodeReports nodes;
-    private final JobClockStore clock;
+    private final JobScheduleStore clock;
 
-    NodeAttention(NodeReports nodes, JobClockStore clock) {
+    NodeAttention(NodeReports nodes, JobScheduleStore clock) {
         this.nodes = nodes;
         this.clock = clock;
     }

@@ -5,18 +5,18 @@ package dev.forge.cluster.test.peer;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.row.ClaimKey;
+import dev.forge.cluster.internal.job.row.HeldJobStore;
+import dev.forge.cluster.internal.job.row.HeldJobStore.Reading;
 import dev.forge.cluster.internal.job.row.JobClaimStore;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
-import dev.forge.cluster.internal.job.row.JobClaimStore.Reading;
 import dev.forge.cluster.internal.job.row.JobFinishStore;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
+import dev.forge.cluster.internal.job.row.JobInsertStore;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobQueueStore;
 import dev.forge.cluster.internal.job.row.JobQueueStore.Head;
-import dev.forge.cluster.internal.job.row.JobStore;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.internal.job.row.Mark;
-import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.test.postgres.TestDatabase;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -32,9 +32,10 @@ public final class JobQueue {
     private static final int NORMAL = 50;
 
     private final JdbcClient jdbc;
-    private final JobStore jobs;
+    private final JobInsertStore jobs;
     private final JobQueueStore queues;
     private final JobClaimStore claims;
+    private final HeldJobStore held;
     private final JobFinishStore finishes;
 
     /** A claimed job. */
@@ -45,15 +46,16 @@ public final class JobQueue {
         this.jdbc = database.jdbc();
         Schema schema =
                 Schema.open(database.dataSource(), SchemaMode.MIGRATE, Schema.currentSchemaOf(database.dataSource()));
-        this.jobs = new JobStore(schema, database.dataSource());
+        this.jobs = new JobInsertStore(schema, database.dataSource());
         this.queues = new JobQueueStore(schema, database.dataSource());
         this.claims = new JobClaimStore(schema, database.dataSource());
+        this.held = new HeldJobStore(schema, database.dataSource());
         this.finishes = new JobFinishStore(schema, database.dataSource());
     }
 
     /** Enqueues a job with a JSON payload. */
     public UUID enqueue(String name, String payload) {
-        var job = new NewJob(UUID.randomUUID(), name, payload, NORMAL, null, 0, null, null, "{}", null);
+        var job = new NewJob(UUID.randomUUID(), name, payload, NORMAL, null, 0, null, null, "{}", null, List.of());
         jobs.insert(job);
         return job.id();
     }
@@ -87,25 +89,14 @@ public final class JobQueue {
 
     /** Loads a payload that was too large for the claim statement. */
     private String payload(UUID worker, Claimed claimed) {
-        return !claimed.read() && claims.read(worker, claimed, Long.MAX_VALUE) instanceof Reading.Read read
+        return !claimed.read() && held.read(worker, claimed, Long.MAX_VALUE) instanceof Reading.Read read
                 ? read.job().payload()
                 : claimed.payload();
     }
 
     /** Completes the job if the claim is still valid; returns whether it was. */
     public boolean complete(Claim claim) {
-        var finish = new Finish(
-                new ClaimKey(claim.id, claim.epoch),
-                JobStatus.COMPLETED,
-                null,
-                null,
-                0,
-                0,
-                null,
-                null,
-                null,
-                0L,
-                false);
+        var finish = Finish.completed(new ClaimKey(claim.id, claim.epoch), null, 0L);
         return finishes.finish(claim.worker, List.of(finish)).isEmpty();
     }
 }

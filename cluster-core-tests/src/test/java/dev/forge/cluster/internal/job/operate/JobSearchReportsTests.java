@@ -9,8 +9,8 @@ import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.operate.JobSearchReports.Found;
 import dev.forge.cluster.internal.job.operate.JobSearchReports.Hit;
-import dev.forge.cluster.internal.job.row.JobKeeping;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobPurgeStore;
 import dev.forge.cluster.internal.job.row.JobStoreFixture;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.UniquePolicy;
@@ -326,12 +326,13 @@ class JobSearchReportsTests extends JobStoreFixture {
 
     @Test
     void job_that_replaces_another_has_its_own_tags() {
-        jobs.insertUnique(tagged("old"), "key", UniquePolicy.REPLACE);
-        UUID id = jobs.insertUnique(tagged("new"), "key", UniquePolicy.REPLACE);
+        unique.insertUnique(tagged("old"), "key", UniquePolicy.REPLACE);
+        UUID id = unique.insertUnique(tagged("new"), "key", UniquePolicy.REPLACE);
         assertThat(tags()).containsExactly("new");
-        assertThat(jobs.insertUnique(tagged("other"), "key", UniquePolicy.KEEP)).isEqualTo(id);
+        assertThat(unique.insertUnique(tagged("other"), "key", UniquePolicy.KEEP))
+                .isEqualTo(id);
         assertThat(tags()).containsExactly("new");
-        jobs.insertUnique(tagged(), "key", UniquePolicy.REPLACE);
+        unique.insertUnique(tagged(), "key", UniquePolicy.REPLACE);
         assertThat(tags()).isEmpty();
     }
 
@@ -341,7 +342,7 @@ class JobSearchReportsTests extends JobStoreFixture {
         finishes.finish(one, List.of(completed(claimOne(one), null)));
         age("finished_at", "2 days");
         assertThat(keeping.purge(
-                        new JobKeeping.Expiry(java.time.Duration.ofDays(1), java.time.Duration.ofDays(1), ""), 10))
+                        new JobPurgeStore.Expiry(java.time.Duration.ofDays(1), java.time.Duration.ofDays(1), ""), 10))
                 .isEqualTo(1);
         assertThat(tags()).isEmpty();
     }

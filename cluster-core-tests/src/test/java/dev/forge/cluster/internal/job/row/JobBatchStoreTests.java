@@ -11,7 +11,7 @@ import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.job.operate.JobBatchReports;
 import dev.forge.cluster.internal.job.row.JobBatchStore.Changed;
 import dev.forge.cluster.internal.job.row.JobBatchStore.NewBatch;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.job.JobBatchInfo;
 import dev.forge.cluster.job.JobBatchStatus;
 import dev.forge.cluster.job.JobOptions;
@@ -141,7 +141,7 @@ class JobBatchStoreTests extends JobStoreFixture {
         end(members.get(1), "failed");
         settle(batch);
         assertThat(batches.retryFailed(batch.id())).isTrue();
-        assertThat(batches.retryJobs(List.of(batch.id()), 10)).isEqualTo(1);
+        assertThat(restarts.restartOfBatches(List.of(batch.id()), 10)).isEqualTo(1);
         batches.endRetries(List.of(batch.id()));
         assertThat(batches.unfinished(List.of(batch.id()))).isEmpty();
         assertThat(status(members.get(1))).isEqualTo("pending");
@@ -159,9 +159,9 @@ class JobBatchStoreTests extends JobStoreFixture {
         end(member, "failed");
         settle(batch);
         batches.retryFailed(batch.id());
-        batches.retryJobs(List.of(batch.id()), 10);
+        restarts.restartOfBatches(List.of(batch.id()), 10);
         end(member, "failed");
-        assertThat(batches.retryJobs(List.of(batch.id()), 10)).isZero();
+        assertThat(restarts.restartOfBatches(List.of(batch.id()), 10)).isZero();
         batches.endRetries(List.of(batch.id()));
         assertThat(batches.unfinished(List.of(batch.id()))).isEmpty();
     }
@@ -173,7 +173,7 @@ class JobBatchStoreTests extends JobStoreFixture {
         List<UUID> members = add(batch, 2);
         end(members.get(0), status);
         age("finished_at", "1 day");
-        keeping.purge(new JobKeeping.Expiry(Duration.ofHours(1), Duration.ofHours(1), ""), 10);
+        keeping.purge(new JobPurgeStore.Expiry(Duration.ofHours(1), Duration.ofHours(1), ""), 10);
         assertThat(reports.find(members.get(0))).isEmpty();
         end(members.get(1), "completed");
         batches.close(batch.id());
@@ -320,7 +320,7 @@ class JobBatchStoreTests extends JobStoreFixture {
 
         batches.retryFailed(parent.id());
         assertThat(batches.passOn(List.of(parent.id()), 10)).containsExactly(child.id());
-        batches.retryJobs(List.of(parent.id(), child.id()), 10);
+        restarts.restartOfBatches(List.of(parent.id(), child.id()), 10);
         batches.endRetries(List.of(parent.id(), child.id()));
         end(member, "completed");
         settle(child);
@@ -341,11 +341,11 @@ class JobBatchStoreTests extends JobStoreFixture {
         add(child, 2);
         assertThat(batches.cancel(parent.id())).isTrue();
         assertThat(batches.cancel(parent.id())).isFalse();
-        assertThat(batches.cancelJobs(List.of(parent.id()), 2)).hasSize(2);
+        assertThat(cancels.cancelOfBatches(List.of(parent.id()), 2)).hasSize(2);
         assertThat(batches.passOn(List.of(parent.id()), 10)).containsExactly(child.id());
         List<UUID> both = List.of(parent.id(), child.id());
         assertThat(batches.unfinished(both)).containsExactlyInAnyOrderElementsOf(both);
-        assertThat(batches.cancelJobs(both, 10)).hasSize(3);
+        assertThat(cancels.cancelOfBatches(both, 10)).hasSize(3);
         settle(child);
         settle(parent);
         assertThat(info(parent).status()).isEqualTo(JobBatchStatus.CANCELLED);

@@ -7,9 +7,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.row.JobBulkStore.Batch;
-import dev.forge.cluster.internal.job.row.JobBulkStore.CancelledJob;
 import dev.forge.cluster.internal.job.row.JobBulkStore.Changed;
+import dev.forge.cluster.internal.job.row.JobCancelStore.CancelledJob;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.UniquePolicy;
@@ -51,7 +52,7 @@ class JobBulkStoreTests extends JobStoreFixture {
 
     private UUID failed(String key) {
         NewJob job = job("job");
-        jobs.insertUnique(job, key, UniquePolicy.KEEP);
+        unique.insertUnique(job, key, UniquePolicy.KEEP);
         jdbc.sql("UPDATE forge_jobs SET status = 'failed', finished_at = now() WHERE id = ?")
                 .param(job.id())
                 .update();
@@ -64,7 +65,7 @@ class JobBulkStoreTests extends JobStoreFixture {
         List<UUID> ids = List.of(failed("held"), failed("free"));
         Batch found = batch(ids, JobStatus.FAILED);
         transactions().executeWithoutResult(other -> {
-            jobs.insertUnique(job("job"), "held", UniquePolicy.KEEP);
+            unique.insertUnique(job("job"), "held", UniquePolicy.KEEP);
             CompletableFuture.runAsync(() -> bulk.retry(found)).join();
             other.setRollbackOnly();
         });
@@ -113,7 +114,7 @@ class JobBulkStoreTests extends JobStoreFixture {
         UUID id = insert();
         Claimed claimed = claimOne(one);
         assertThat(bulk.cancel(batch(List.of(id), JobStatus.PENDING, JobStatus.CLAIMED, JobStatus.RUNNING)))
-                .containsExactly(new CancelledJob(id, true, false, null));
+                .containsExactly(new CancelledJob(id, one, false, null));
         assertThat(finishes.finish(one, List.of(completed(claimed, null)))).containsExactly(key(claimed));
         assertThat(status(id)).isEqualTo("cancelled");
     }
@@ -123,7 +124,7 @@ class JobBulkStoreTests extends JobStoreFixture {
         UUID id = insert();
         jdbc.sql("UPDATE forge_jobs SET status = 'failed', finished_at = now()").update();
         Batch found = batch(List.of(id), JobStatus.FAILED);
-        assertThat(jobs.retry(id, List.of())).isTrue();
+        assertThat(restarts.retry(id, List.of())).isTrue();
         Claimed claimed = claimOne(one);
         bulk.retry(found);
         assertThat(committed).hasValue(0);

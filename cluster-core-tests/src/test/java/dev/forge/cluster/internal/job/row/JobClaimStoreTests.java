@@ -5,12 +5,12 @@ package dev.forge.cluster.internal.job.row;
 import static dev.forge.cluster.internal.PatientAwaits.await;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.forge.cluster.internal.job.row.HeldJobStore.Reading;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
-import dev.forge.cluster.internal.job.row.JobClaimStore.Reading;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.Recovered;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.job.UniquePolicy;
 import dev.forge.cluster.test.postgres.ClusterPostgres;
 import dev.forge.cluster.test.postgres.TestDatabase;
@@ -147,11 +147,11 @@ class JobClaimStoreTests extends JobStoreFixture {
                     .isLessThan(10_000_000);
             assertThat(batch.stream().mapToLong(Claimed::bytes).sum()).isLessThan(10_000_000);
             batch.forEach(claimed -> {
-                assertThat(claims.read(one, claimed, 2_000_000))
+                assertThat(held.read(one, claimed, 2_000_000))
                         .isInstanceOfSatisfying(
                                 Reading.Read.class,
                                 read -> assertThat(read.job().payload()).hasSize(1_000_012));
-                assertThat(claims.read(one, claimed, 1_000)).isEqualTo(new Reading.TooLarge(1_000_014));
+                assertThat(held.read(one, claimed, 1_000)).isEqualTo(new Reading.TooLarge(1_000_014));
                 taken.add(claimed.id());
             });
             batches++;
@@ -173,7 +173,7 @@ class JobClaimStoreTests extends JobStoreFixture {
         assertThat(claimed).hasSize(2).allSatisfy(job -> {
             assertThat(job.read()).isFalse();
             assertThat(job.bytes()).isGreaterThan(5_000);
-            assertThat(claims.read(one, job, 10_000))
+            assertThat(held.read(one, job, 10_000))
                     .isInstanceOfSatisfying(
                             Reading.Read.class,
                             read -> assertThat(read.job().bytes()).isBetween(5_000L, 5_100L));
@@ -254,7 +254,7 @@ class JobClaimStoreTests extends JobStoreFixture {
         jdbc.sql("UPDATE forge_jobs SET finished_at = now() - interval '1 hour' WHERE id = ?")
                 .param(neighbour)
                 .update();
-        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofMinutes(1), Duration.ofDays(1), ""), 100))
+        assertThat(keeping.purge(new JobPurgeStore.Expiry(Duration.ofMinutes(1), Duration.ofDays(1), ""), 100))
                 .isPositive();
         assertThat(stored || !value.equals("0")).as("ordinary rows are stored").isTrue();
     }
@@ -319,11 +319,11 @@ class JobClaimStoreTests extends JobStoreFixture {
         NewJob together = urgent(50, null, longAgo);
         jobs.insertAll(List.of(together));
         NewJob keyed = urgent(50, null, longAgo);
-        jobs.insertUnique(keyed, "key", UniquePolicy.KEEP);
+        unique.insertUnique(keyed, "key", UniquePolicy.KEEP);
         UUID bySql = jdbc.sql("SELECT forge_enqueue('job', scheduled_at => '1971-01-01')")
                 .query(UUID.class)
                 .single();
-        jobs.insertUnique(urgent(50, null, longAgo), "key", UniquePolicy.REPLACE);
+        unique.insertUnique(urgent(50, null, longAgo), "key", UniquePolicy.REPLACE);
         assertThat(jdbc.sql("SELECT id FROM forge_jobs ORDER BY scheduled_at")
                         .query(UUID.class)
                         .list())

@@ -74,7 +74,7 @@ class JobFinishStoreTests extends JobStoreFixture {
         assertThat(claimOne(two).id()).isEqualTo(claimed.get(3).id());
         claimed.subList(0, 4).forEach(job -> own.add(key(job)));
         // Cancelled, and recovered from the holder.
-        jobs.cancel(claimed.get(4).id(), List.of());
+        cancels.cancel(claimed.get(4).id(), List.of());
         jdbc.sql("UPDATE forge_jobs SET lease_expires_at = now() - interval '1 minute' WHERE id IN (?, ?)")
                 .params(claimed.get(5).id(), claimed.get(6).id())
                 .update();

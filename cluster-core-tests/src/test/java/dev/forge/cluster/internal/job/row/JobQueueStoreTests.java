@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobQueueStore.Head;
 import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.test.postgres.ClusterPostgres;
@@ -29,10 +30,10 @@ class JobQueueStoreTests extends JobStoreFixture {
 
     @Test
     void search_finds_queues_by_urgency_and_the_time_of_the_next_job() {
-        jobs.insert(new NewJob(UUID.randomUUID(), "job", "{}", 25, null, 0, null, null, "{}", null));
-        jobs.insert(new NewJob(UUID.randomUUID(), "job", "{}", 75, null, 0, null, null, "{}", null));
-        jobs.insert(new NewJob(UUID.randomUUID(), "other", "{}", 100, "gpu", 0, null, null, "{}", null));
-        jobs.insert(new NewJob(UUID.randomUUID(), "other", "{}", 100, null, 30_000, null, null, "{}", null));
+        jobs.insert(new NewJob(UUID.randomUUID(), "job", "{}", 25, null, 0, null, null, "{}", null, List.of()));
+        jobs.insert(new NewJob(UUID.randomUUID(), "job", "{}", 75, null, 0, null, null, "{}", null, List.of()));
+        jobs.insert(new NewJob(UUID.randomUUID(), "other", "{}", 100, "gpu", 0, null, null, "{}", null, List.of()));
+        jobs.insert(new NewJob(UUID.randomUUID(), "other", "{}", 100, null, 30_000, null, null, "{}", null, List.of()));
         jobs.insert(job("unknown"));
         jobs.insert(job("paused"));
         names.pause("paused");
@@ -234,7 +235,7 @@ class JobQueueStoreTests extends JobStoreFixture {
                     VALUES (gen_random_uuid(), 'job', ?, 'infinity')
                     """).param(priority).update();
         }
-        jobs.insert(new NewJob(UUID.randomUUID(), "job", "{}", 50, null, 30_000, null, null, "{}", null));
+        jobs.insert(new NewJob(UUID.randomUUID(), "job", "{}", 50, null, 30_000, null, null, "{}", null, List.of()));
         for (JobQueueStore.Queues found : List.of(
                 queues.queues(List.of("job"), List.of("")), queues.queues(List.of("job"), List.of(""), seen.marks()))) {
             assertThat(found.nextMillis()).isBetween(1L, 30_000L);

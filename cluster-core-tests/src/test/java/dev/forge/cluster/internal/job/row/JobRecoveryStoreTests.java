@@ -117,7 +117,7 @@ class JobRecoveryStoreTests extends JobStoreFixture {
             assertThat(status(id)).isEqualTo(crash <= 3 ? "pending" : "abandoned");
         }
         assertThat(column(id, "last_error", String.class)).contains("max-recoveries");
-        assertThat(jobs.retry(id, List.of())).isTrue();
+        assertThat(restarts.retry(id, List.of())).isTrue();
         assertThat(claim(one, 1)).hasSize(1);
     }
 

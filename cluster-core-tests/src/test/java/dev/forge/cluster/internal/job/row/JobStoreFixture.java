@@ -11,9 +11,9 @@ import dev.forge.cluster.internal.job.operate.JobSearchReports;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.CrashRule;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.Overdue;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.internal.node.NodeStore;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.test.postgres.ClusterPostgres;
@@ -43,8 +43,11 @@ public abstract class JobStoreFixture {
     static final Queue QUEUE = Queue.ungrouped("job", "", 50);
     protected final TestDatabase database;
     protected final JdbcClient jdbc;
-    protected final JobStore jobs;
-    protected final JobSuccessorStore successors;
+    protected final JobInsertStore jobs;
+    protected final UniqueJobStore unique;
+    protected final JobCancelStore cancels;
+    protected final JobRestartStore restarts;
+    protected final JobReleaseStore successors;
     protected final JobQueueStore queues;
     protected final JobClaimStore claims;
     protected final HeldJobStore held;
@@ -55,7 +58,7 @@ public abstract class JobStoreFixture {
     protected final JobCountReports counts;
     protected final JobSearchReports search;
     protected final JobDemandReports demand;
-    protected final JobKeeping keeping;
+    protected final JobPurgeStore keeping;
     protected final JobNameStore names;
     protected final UUID one = UUID.randomUUID();
     protected final UUID two = UUID.randomUUID();
@@ -64,8 +67,11 @@ public abstract class JobStoreFixture {
         this.database = database;
         this.jdbc = database.jdbc();
         Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
-        this.jobs = new JobStore(schema, database.dataSource());
-        this.successors = new JobSuccessorStore(schema, database.dataSource());
+        this.jobs = new JobInsertStore(schema, database.dataSource());
+        this.unique = new UniqueJobStore(schema, database.dataSource());
+        this.cancels = new JobCancelStore(schema, database.dataSource());
+        this.restarts = new JobRestartStore(schema, database.dataSource());
+        this.successors = new JobReleaseStore(schema, database.dataSource());
         this.queues = new JobQueueStore(schema, database.dataSource());
         this.claims = new JobClaimStore(schema, database.dataSource());
         this.held = new HeldJobStore(schema, database.dataSource());
@@ -76,7 +82,7 @@ public abstract class JobStoreFixture {
         this.counts = new JobCountReports(schema, database.dataSource());
         this.search = new JobSearchReports(schema, database.dataSource(), System::nanoTime);
         this.demand = new JobDemandReports(schema, database.dataSource());
-        this.keeping = new JobKeeping(schema, database.dataSource());
+        this.keeping = new JobPurgeStore(schema, database.dataSource());
         this.names = new JobNameStore(schema, database.dataSource());
     }
 
@@ -100,11 +106,11 @@ public abstract class JobStoreFixture {
     }
 
     protected static NewJob job(String name) {
-        return new NewJob(UUID.randomUUID(), name, "{}", 50, null, 0, null, null, "{}", null);
+        return new NewJob(UUID.randomUUID(), name, "{}", 50, null, 0, null, null, "{}", null, List.of());
     }
 
     protected static NewJob job(String name, String payload) {
-        return new NewJob(UUID.randomUUID(), name, payload, 50, null, 0, null, null, "{}", null);
+        return new NewJob(UUID.randomUUID(), name, payload, 50, null, 0, null, null, "{}", null, List.of());
     }
 
     protected UUID insert() {
@@ -126,7 +132,7 @@ public abstract class JobStoreFixture {
     }
 
     protected static Finish completed(Claimed claimed, String result) {
-        return new Finish(key(claimed), JobStatus.COMPLETED, result, null, 0, 0, null, null, null, 5L, false);
+        return Finish.completed(key(claimed), result, 5L);
     }
 
     protected static Finish again(Claimed claimed, long delayMillis) {
@@ -177,7 +183,7 @@ public abstract class JobStoreFixture {
     }
 
     protected static NewJob urgent(int priority, String capability, Instant at) {
-        return new NewJob(UUID.randomUUID(), "job", "{}", priority, capability, 0, at, null, "{}", null);
+        return new NewJob(UUID.randomUUID(), "job", "{}", priority, capability, 0, at, null, "{}", null, List.of());
     }
 
     protected void age(String column, String age) {

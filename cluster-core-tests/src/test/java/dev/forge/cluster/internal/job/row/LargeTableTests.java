@@ -58,7 +58,7 @@ class LargeTableTests extends JobStoreFixture {
     private void check() {
         jdbc.sql("VACUUM ANALYZE forge_jobs").update();
         var statements = new LinkedHashMap<String, Runnable>();
-        statements.put("purge", () -> keeping.purge(new JobKeeping.Expiry(RETENTION, RETENTION, ""), 1_000));
+        statements.put("purge", () -> keeping.purge(new JobPurgeStore.Expiry(RETENTION, RETENTION, ""), 1_000));
         statements.put("orphaned names", () -> names.orphanedNames(10, List.of()));
         statements.put("successors", () -> successors.freeNext(null));
         statements.put("recovery", () -> recoveries.recoverFrom(one, REQUEUE, 1_000));

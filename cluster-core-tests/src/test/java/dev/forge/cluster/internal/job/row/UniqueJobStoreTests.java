@@ -7,10 +7,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.within;
 
-import dev.forge.cluster.SchemaMode;
-import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.UniqueJobStore.UniqueJob;
 import dev.forge.cluster.job.UniquePolicy;
 import dev.forge.cluster.test.postgres.ClusterPostgres;
@@ -42,13 +40,10 @@ class UniqueJobStoreTests extends JobStoreFixture {
 
     private static final Duration HOUR = Duration.ofHours(1);
 
-    private final UniqueJobStore unique;
     private final ExecutorService threads = Executors.newFixedThreadPool(5);
 
     UniqueJobStoreTests(TestDatabase database) {
         super(database);
-        this.unique = new UniqueJobStore(
-                Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public"), database.dataSource());
     }
 
     @AfterEach
@@ -69,7 +64,8 @@ class UniqueJobStoreTests extends JobStoreFixture {
     }
 
     private UUID debounce(String payload, Duration delay, Duration max) {
-        var job = new NewJob(UUID.randomUUID(), "job", payload, 50, null, delay.toMillis(), null, null, "{}", null);
+        var job = new NewJob(
+                UUID.randomUUID(), "job", payload, 50, null, delay.toMillis(), null, null, "{}", null, List.of());
         return unique.insert(new UniqueJob(job, "k", UniquePolicy.KEEP, null, max.toMillis()));
     }
 
@@ -173,7 +169,7 @@ class UniqueJobStoreTests extends JobStoreFixture {
                 jdbc.sql("""
                         UPDATE forge_jobs SET status = ?, finished_at = now() - interval '2 days', retention = ?::interval
                         """).params(status, retention).update();
-                assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofDays(1), Duration.ofDays(1), ""), 10))
+                assertThat(keeping.purge(new JobPurgeStore.Expiry(Duration.ofDays(1), Duration.ofDays(1), ""), 10))
                         .isOne();
                 assertThat(enqueue(Duration.ofDays(9)).equals(first)).as(status).isEqualTo(status.equals("completed"));
             }
@@ -186,7 +182,7 @@ class UniqueJobStoreTests extends JobStoreFixture {
         jdbc.sql("UPDATE forge_jobs SET status = 'failed', finished_at = now() - interval '2 days'")
                 .update();
         UUID second = enqueue();
-        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofDays(1), Duration.ofDays(1), ""), 10))
+        assertThat(keeping.purge(new JobPurgeStore.Expiry(Duration.ofDays(1), Duration.ofDays(1), ""), 10))
                 .isOne();
         assertThat(windows()).containsExactly(second);
     }
@@ -217,7 +213,7 @@ class UniqueJobStoreTests extends JobStoreFixture {
     @Test
     void active_job_without_a_window_is_returned() {
         NewJob plain = job("job");
-        jobs.insertUnique(plain, "k", UniquePolicy.KEEP);
+        unique.insertUnique(plain, "k", UniquePolicy.KEEP);
         assertThat(enqueue()).isEqualTo(plain.id());
         assertThat(windows()).isEmpty();
     }
@@ -246,7 +242,7 @@ class UniqueJobStoreTests extends JobStoreFixture {
 
     @Test
     void rejected_job_leaves_no_window() {
-        var bad = new NewJob(UUID.randomUUID(), "job", "{}", 1_000, null, 0, null, null, "{}", null);
+        var bad = new NewJob(UUID.randomUUID(), "job", "{}", 1_000, null, 0, null, null, "{}", null, List.of());
         assertThatExceptionOfType(DataIntegrityViolationException.class)
                 .isThrownBy(() -> unique.insert(windowed(bad, UniquePolicy.KEEP, HOUR)));
         assertThat(windows()).isEmpty();
@@ -477,15 +473,15 @@ class UniqueJobStoreTests extends JobStoreFixture {
                 .isThrownBy(() -> debounce("1"))
                 .withMessageContaining("inconsistent");
         assertThatExceptionOfType(ConcurrencyFailureException.class)
-                .isThrownBy(() -> jobs.insertUnique(job("job"), "k", UniquePolicy.REPLACE))
+                .isThrownBy(() -> unique.insertUnique(job("job"), "k", UniquePolicy.REPLACE))
                 .withMessageContaining("inconsistent");
     }
 
     @Test
     void replaced_job_is_found_by_its_new_tags_only() {
-        UUID replaced = jobs.insertUnique(tagged(), "k", UniquePolicy.KEEP);
+        UUID replaced = unique.insertUnique(tagged(), "k", UniquePolicy.KEEP);
         for (List<String> tags : List.of(List.of("red", "big"), List.of("big", "blue"), List.<String>of())) {
-            assertThat(jobs.insertUnique(tagged(tags.toArray(String[]::new)), "k", UniquePolicy.REPLACE))
+            assertThat(unique.insertUnique(tagged(tags.toArray(String[]::new)), "k", UniquePolicy.REPLACE))
                     .isEqualTo(replaced);
             assertThat(tagsOf(replaced)).containsExactlyInAnyOrderElementsOf(tags);
         }

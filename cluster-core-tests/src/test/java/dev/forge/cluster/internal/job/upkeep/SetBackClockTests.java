@@ -9,7 +9,7 @@ import ch.qos.logback.classic.Logger;
 import ch.qos.logback.classic.spi.ILoggingEvent;
 import ch.qos.logback.core.read.ListAppender;
 import dev.forge.cluster.internal.job.JobFixture;
-import dev.forge.cluster.internal.job.row.JobClockStore;
+import dev.forge.cluster.internal.job.row.JobScheduleStore;
 import dev.forge.cluster.internal.node.TestCluster.Member;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.leader.Leadership;
@@ -130,11 +130,14 @@ class SetBackClockTests extends JobFixture {
     @Test
     void clock_is_behind_only_by_more_than_clocks_drift() {
         Instant now = Instant.parse("2026-11-19T12:00:00Z");
-        assertThat(JobClockStore.isBehind(now, now.plus(JobClockStore.STEP))).isFalse();
-        assertThat(JobClockStore.isBehind(now, now.plus(JobClockStore.STEP).plusMillis(1)))
+        assertThat(JobScheduleStore.isBehind(now, now.plus(JobScheduleStore.STEP)))
+                .isFalse();
+        assertThat(JobScheduleStore.isBehind(
+                        now, now.plus(JobScheduleStore.STEP).plusMillis(1)))
                 .isTrue();
-        assertThat(new JobClockStore.DatabaseTime(now, now.plusSeconds(90)).behind())
+        assertThat(new JobScheduleStore.DatabaseTime(now, now.plusSeconds(90)).behind())
                 .isEqualTo(Duration.ofSeconds(90));
-        assertThat(new JobClockStore.DatabaseTime(now, Instant.EPOCH).behind()).isZero();
+        assertThat(new JobScheduleStore.DatabaseTime(now, Instant.EPOCH).behind())
+                .isZero();
     }
 }

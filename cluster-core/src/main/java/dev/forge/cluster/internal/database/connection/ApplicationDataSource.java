@@ -55,7 +55,7 @@ public final class ApplicationDataSource extends DelegatingDataSource implements
         return application;
     }
 
-    ForeignTransactions foreignTransactions() {
+    public ForeignTransactions foreignTransactions() {
         return foreignTransactions;
     }
 

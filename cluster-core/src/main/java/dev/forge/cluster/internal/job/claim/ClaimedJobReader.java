@@ -3,8 +3,8 @@
 package dev.forge.cluster.internal.job.claim;
 
 import dev.forge.cluster.internal.database.failure.DatabaseFailure;
+import dev.forge.cluster.internal.job.row.HeldJobStore.Reading;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
-import dev.forge.cluster.internal.job.row.JobClaimStore.Reading;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.Recovered;
 import dev.forge.cluster.internal.job.run.WorkerNode;
 import dev.forge.cluster.internal.job.run.WorkerParts;
@@ -52,7 +52,7 @@ final class ClaimedJobReader {
         long most = Math.max(LEAST_READABLE, PARTS_OF_JOB * dependencies.json().maxBytes());
         String problem;
         try {
-            Reading reading = dependencies.stores().claims().read(holder, job, most);
+            Reading reading = dependencies.stores().held().read(holder, job, most);
             if (reading instanceof Reading.Read read) {
                 return read.job();
             }

@@ -117,6 +117,6 @@ final class MissingGroups {
     }
 
     private static Finish finish(Failed one) {
-        return new Finish(one.job.key(), JobStatus.FAILED, null, one.error, 0, 0, null, null, null, null, false);
+        return Finish.failed(one.job.key(), one.error, null);
     }
 }

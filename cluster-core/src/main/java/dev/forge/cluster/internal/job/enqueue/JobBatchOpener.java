@@ -5,8 +5,8 @@ package dev.forge.cluster.internal.job.enqueue;
 import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.job.row.JobBatchStore;
 import dev.forge.cluster.internal.job.row.JobBatchStore.NewBatch;
-import dev.forge.cluster.internal.job.row.JobStore;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobInsertStore;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.job.JobBatchOptions;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobRejectedException;
@@ -26,7 +26,7 @@ public final class JobBatchOpener {
     private final CallerTransaction caller;
 
     /** Stores on the data source of the application. */
-    public record Stores(JobStore jobs, JobBatchStore batches) {}
+    public record Stores(JobInsertStore jobs, JobBatchStore batches) {}
 
     public JobBatchOpener(
             RegisteredJobNames names, NewJobFactory newJobs, JobIds ids, Stores stores, CallerTransaction caller) {

@@ -5,9 +5,9 @@ package dev.forge.cluster.internal.job.enqueue;
 import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.row.JobBatchStore;
-import dev.forge.cluster.internal.job.row.JobStore;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
-import dev.forge.cluster.internal.job.row.JobSuccessorStore;
+import dev.forge.cluster.internal.job.row.JobInsertStore;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobReleaseStore;
 import dev.forge.cluster.internal.job.row.UniqueJobStore;
 import dev.forge.cluster.internal.job.row.UniqueJobStore.UniqueJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
@@ -47,12 +47,12 @@ public final class JobEnqueuer {
     private final JobNews news;
     private final RegisteredJobNames names;
     private final NewJobFactory newJobs;
-    private final JobStore inCallersTransaction;
+    private final JobInsertStore inCallersTransaction;
     private final UniqueJobStore uniqueInCallersTransaction;
     private final JobBatchStore batches;
     private final CallerTransaction caller;
     private final CallerTransaction control;
-    private final JobSuccessorStore successors;
+    private final JobReleaseStore successors;
     private final EventLoops eventLoops = new EventLoops();
 
     public JobEnqueuer(
@@ -68,10 +68,10 @@ public final class JobEnqueuer {
         this.control = new CallerTransaction(separate);
         this.names = names;
         this.newJobs = newJobs;
-        this.inCallersTransaction = new JobStore(schema, application);
+        this.inCallersTransaction = new JobInsertStore(schema, application);
         this.uniqueInCallersTransaction = new UniqueJobStore(schema, application);
         this.batches = new JobBatchStore(schema, application);
-        this.successors = new JobSuccessorStore(schema, separate);
+        this.successors = new JobReleaseStore(schema, separate);
     }
 
     /** A job to enqueue. */
@@ -103,7 +103,7 @@ public final class JobEnqueuer {
         UniqueJob unique = NewJobFactory.unique(job, key, options);
         boolean plain = unique.windowMillis() == null && unique.debounceMaxMillis() == null;
         UUID id = caller.run(() -> plain
-                ? inCallersTransaction.insertUnique(job, key, options.uniquePolicy())
+                ? uniqueInCallersTransaction.insertUnique(job, key, options.uniquePolicy())
                 : uniqueInCallersTransaction.insert(unique));
         boolean created = id.equals(job.id());
         if (created || plain || unique.replaces()) {

@@ -5,8 +5,8 @@ package dev.forge.cluster.internal.job.enqueue;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
-import dev.forge.cluster.internal.job.row.JobStore;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
+import dev.forge.cluster.internal.job.row.JobRestartStore;
 import dev.forge.cluster.internal.job.row.UniqueJobStore.UniqueJob;
 import dev.forge.cluster.internal.runtime.Names;
 import dev.forge.cluster.internal.runtime.PayloadJson;
@@ -81,7 +81,7 @@ public final class NewJobFactory {
      * @param payload JSON
      * @throws JobRejectedException if the payload is invalid
      */
-    public JobStore.Edit edit(JobInfo job, String payload) {
+    public JobRestartStore.Edit edit(JobInfo job, String payload) {
         JobHandler handler = handlers.named(job.name());
         try {
             json.requireValid(payload);
@@ -94,7 +94,7 @@ public final class NewJobFactory {
             group = group(job.name(), null, payload, handler, JobOptions.defaults());
         }
         requireIndexable(job.name(), job.capability(), group);
-        return new JobStore.Edit(payload, group);
+        return new JobRestartStore.Edit(payload, group);
     }
 
     private @Nullable String declaredGroup(JobInfo job, @Nullable JobHandler handler) {

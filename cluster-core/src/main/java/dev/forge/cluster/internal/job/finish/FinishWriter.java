@@ -10,7 +10,6 @@ import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.RowLog;
-import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -226,20 +225,12 @@ final class FinishWriter {
             return writeUnlocked(List.of(culprit));
         }
         // Without anything else that could be rejected.
-        var failed = new Finish(
+        var failed = Finish.failed(
                 finish.key(),
-                JobStatus.FAILED,
-                null,
                 ErrorText.storable("the database rejected the result: "
                         + (rejection instanceof DataAccessException access ? access.getMostSpecificCause() : rejection)
                                 .getMessage()),
-                0,
-                0,
-                null,
-                null,
-                null,
-                finish.ranMillis(),
-                false);
+                finish.ranMillis());
         try {
             Set<ClaimKey> lost = finishes.finish(node, List.of(failed));
             rows.warn(

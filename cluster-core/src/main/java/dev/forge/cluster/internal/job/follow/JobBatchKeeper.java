@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.follow;
 
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.row.JobBatchStore;
-import dev.forge.cluster.internal.job.row.JobBatchStore.CancelledJob;
 import dev.forge.cluster.internal.job.row.JobBatchStore.Changed;
 import dev.forge.cluster.internal.job.row.JobBatchStore.Slice;
-import dev.forge.cluster.internal.job.row.JobSuccessorStore;
+import dev.forge.cluster.internal.job.row.JobCancelStore;
+import dev.forge.cluster.internal.job.row.JobCancelStore.CancelledJob;
+import dev.forge.cluster.internal.job.row.JobReleaseStore;
+import dev.forge.cluster.internal.job.row.JobRestartStore;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.node.NodeLoop;
 import dev.forge.cluster.job.JobPriority;
@@ -14,6 +17,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
+import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -35,7 +39,9 @@ public final class JobBatchKeeper {
 
     private final Node node;
     private final JobBatchStore batches;
-    private final JobSuccessorStore successors;
+    private final JobCancelStore cancels;
+    private final JobRestartStore restarts;
+    private final JobReleaseStore successors;
     private final Announcer announcer;
     private final FollowUps followUps;
     private @Nullable UUID lastUnended;
@@ -51,9 +57,13 @@ public final class JobBatchKeeper {
         void cancelled(CancelledJob job);
     }
 
-    public JobBatchKeeper(Node node, JobBatchStore batches, JobSuccessorStore successors, Announcer announcer) {
+    public JobBatchKeeper(Node node, JobReleaseStore successors, Announcer announcer) {
+        Schema schema = node.resources().schema();
+        DataSource source = node.resources().control();
         this.node = node;
-        this.batches = batches;
+        this.batches = new JobBatchStore(schema, source);
+        this.cancels = new JobCancelStore(schema, source);
+        this.restarts = new JobRestartStore(schema, source);
         this.successors = successors;
         this.announcer = announcer;
         this.followUps = new FollowUps("check-batches", node::nanos, ids -> {
@@ -127,9 +137,9 @@ public final class JobBatchKeeper {
         long began = node.nanos();
         int changed;
         do {
-            List<CancelledJob> cancelled = batches.cancelJobs(requested, MOST_CHANGED);
+            List<CancelledJob> cancelled = cancels.cancelOfBatches(requested, MOST_CHANGED);
             cancelled.forEach(announcer::cancelled);
-            int retried = batches.retryJobs(requested, MOST_CHANGED);
+            int retried = restarts.restartOfBatches(requested, MOST_CHANGED);
             if (retried > 0) {
                 announcer.announce(JobPriority.NORMAL);
             }

@@ -11,7 +11,7 @@ import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.operate.JobSearchReports.Found;
 import dev.forge.cluster.internal.job.row.JobBulkStore;
 import dev.forge.cluster.internal.job.row.JobBulkStore.Batch;
-import dev.forge.cluster.internal.job.row.JobBulkStore.CancelledJob;
+import dev.forge.cluster.internal.job.row.JobCancelStore.CancelledJob;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Bisect;
 import dev.forge.cluster.internal.runtime.ErrorText;

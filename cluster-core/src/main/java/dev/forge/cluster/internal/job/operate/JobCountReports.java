@@ -4,7 +4,7 @@ package dev.forge.cluster.internal.job.operate;
 
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.row.JobConditions;
-import dev.forge.cluster.internal.job.row.JobKeeping;
+import dev.forge.cluster.internal.job.row.JobPurgeStore;
 import dev.forge.cluster.internal.job.row.JobRows;
 import dev.forge.cluster.internal.job.row.Queue;
 import dev.forge.cluster.job.JobStatus;
@@ -116,7 +116,7 @@ public final class JobCountReports {
         if (statuses.contains(JobStatus.CLAIMED) || statuses.contains(JobStatus.RUNNING)) {
             places.add("WHERE status IN %s ORDER BY name, job_group, worker_id".formatted(JobRows.HELD));
         }
-        for (JobKeeping.Kind kind : JobKeeping.Kind.values()) {
+        for (JobPurgeStore.Kind kind : JobPurgeStore.Kind.values()) {
             if (statuses.stream().anyMatch(kind::mayInclude)) {
                 places.add("WHERE %s ORDER BY %s DESC".formatted(kind.condition, kind.age));
             }

@@ -3,8 +3,8 @@
 package dev.forge.cluster.internal.job.operate;
 
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.row.JobKeeping;
 import dev.forge.cluster.internal.job.row.JobNameStore;
+import dev.forge.cluster.internal.job.row.JobPurgeStore;
 import dev.forge.cluster.internal.job.row.JobRows;
 import dev.forge.cluster.internal.job.row.Queue;
 import dev.forge.cluster.job.operations.JobDemand;
@@ -424,10 +424,10 @@ public final class JobDemandReports {
                   AND started_at BETWEEN '1970-01-01 00:00:00+00' AND finished_at
                 GROUP BY name
                 """.formatted(
-                                JobKeeping.Kind.COMPLETED.condition,
-                                JobKeeping.Kind.COMPLETED.age,
-                                JobKeeping.Kind.RETAINED.condition,
-                                JobKeeping.Kind.RETAINED.age,
+                                JobPurgeStore.Kind.COMPLETED.condition,
+                                JobPurgeStore.Kind.COMPLETED.age,
+                                JobPurgeStore.Kind.RETAINED.condition,
+                                JobPurgeStore.Kind.RETAINED.age,
                                 MOST_COMPLETED)))
                 .query(row -> {
                     durations.put(row.getString(1), Duration.ofMillis(row.getLong(2)));

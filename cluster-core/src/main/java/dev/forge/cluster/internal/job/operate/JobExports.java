@@ -5,10 +5,9 @@ package dev.forge.cluster.internal.job.operate;
 import dev.forge.cluster.Page;
 import dev.forge.cluster.internal.job.enqueue.ReservedNames;
 import dev.forge.cluster.internal.job.enqueue.SubmitterKeys;
+import dev.forge.cluster.internal.job.operate.JobExportReports.Exported;
 import dev.forge.cluster.internal.job.operate.JobSearchReports.Found;
-import dev.forge.cluster.internal.job.row.JobBulkStore;
-import dev.forge.cluster.internal.job.row.JobBulkStore.Exported;
-import dev.forge.cluster.internal.job.row.JobStore;
+import dev.forge.cluster.internal.job.row.JobRestartStore;
 import dev.forge.cluster.job.JobOptions;
 import dev.forge.cluster.job.JobPriority;
 import dev.forge.cluster.job.JobRejectedException;
@@ -27,10 +26,10 @@ public final class JobExports {
     private static final int REST = 1_000_000;
 
     private final JobSearchReports search;
-    private final JobBulkStore store;
+    private final JobExportReports store;
     private final int maxBytes;
 
-    public JobExports(JobSearchReports search, JobBulkStore store, int maxBytes) {
+    public JobExports(JobSearchReports search, JobExportReports store, int maxBytes) {
         this.search = search;
         this.store = store;
         this.maxBytes = maxBytes;
@@ -60,7 +59,7 @@ public final class JobExports {
      * @param edit replaces its payload; null: it keeps it
      */
     @Nullable
-    public Line copy(UUID id, JobStore.@Nullable Edit edit) {
+    public Line copy(UUID id, JobRestartStore.@Nullable Edit edit) {
         String exported = store.export(List.of(id)).get(0);
         if (exported == null) {
             return null;

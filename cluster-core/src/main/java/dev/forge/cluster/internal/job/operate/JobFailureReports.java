@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.job.operate;
 
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.row.JobKeeping;
+import dev.forge.cluster.internal.job.row.JobPurgeStore;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
 import java.time.Duration;
@@ -41,7 +41,7 @@ public final class JobFailureReports {
      * @param reserved prefixes of names that are left out
      */
     public List<Failed> failed(Duration within, List<String> reserved, int limit) {
-        String recent = Stream.of(JobKeeping.Kind.FAILED, JobKeeping.Kind.ABANDONED, JobKeeping.Kind.RETAINED)
+        String recent = Stream.of(JobPurgeStore.Kind.FAILED, JobPurgeStore.Kind.ABANDONED, JobPurgeStore.Kind.RETAINED)
                 .map(kind -> """
                         SELECT name, status FROM (
                             SELECT name, status, finished_at FROM ~.forge_jobs WHERE %s

@@ -71,7 +71,7 @@ public final class JobWaitReports {
                 )
                 SELECT l.name, l.concurrency, l.held, g.ordered, g.group_full,
                        g.name_full + CASE WHEN l.held >= l.concurrency THEN (
-                           -- Jobs without a group. The limit is one that the planner does not know, see JobKeeping.
+                           -- Jobs without a group. The limit is one that the planner does not know, see JobPurgeStore.
                            SELECT count(*) FILTER (WHERE due) FROM unnest(l.names) AS n (name)
                            CROSS JOIN LATERAL (
                                SELECT j.job_group IS NULL AND j.scheduled_at <= now() AS due FROM ~.forge_jobs j

@@ -3,7 +3,7 @@
 package dev.forge.cluster.internal.job.operate;
 
 import dev.forge.cluster.internal.job.row.JobConditions;
-import dev.forge.cluster.internal.job.row.JobKeeping;
+import dev.forge.cluster.internal.job.row.JobPurgeStore;
 import dev.forge.cluster.internal.job.row.JobRows;
 import dev.forge.cluster.internal.job.row.Queue;
 import dev.forge.cluster.job.JobStatus;
@@ -230,7 +230,7 @@ public record JobWalk(String from, String id, String matched, List<Column> order
             // As many as the nodes have slots for: they may be sorted.
             walks.add(ofJobs("status IN " + JobRows.HELD, UNINDEXED_ID));
         }
-        for (JobKeeping.Kind kind : JobKeeping.Kind.values()) {
+        for (JobPurgeStore.Kind kind : JobPurgeStore.Kind.values()) {
             if (statuses.stream().anyMatch(kind::mayInclude)) {
                 walks.add(ended(kind, filter));
             }
@@ -252,9 +252,9 @@ public record JobWalk(String from, String id, String matched, List<Column> order
                 order.toArray(Column[]::new));
     }
 
-    private static JobWalk ended(JobKeeping.Kind kind, JobFilter filter) {
+    private static JobWalk ended(JobPurgeStore.Kind kind, JobFilter filter) {
         var condition = new StringBuilder(kind.condition);
-        if (kind == JobKeeping.Kind.RETAINED) {
+        if (kind == JobPurgeStore.Kind.RETAINED) {
             return ofJobs(
                     condition.toString(), new Column(kind.age, Type.LOCAL_TIME, true), new Column("id", Type.ID, true));
         }

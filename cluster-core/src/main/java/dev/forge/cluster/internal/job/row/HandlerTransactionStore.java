@@ -37,12 +37,7 @@ public final class HandlerTransactionStore {
     private static final String HELD =
             "j.id = ? AND j.claim_epoch = ? AND %s AND %s".formatted(JobRows.HELD_BY_NODE, WITH_IDLE_TIMEOUT);
 
-    private static final String COMPLETE = """
-            UPDATE ~.forge_jobs j
-            SET status = 'completed', finished_at = clock_timestamp(), lease_expires_at = NULL, result = ?::jsonb,
-                started_at = coalesce(j.started_at, clock_timestamp() - ? * interval '1 millisecond')
-            WHERE %s
-            """.formatted(HELD);
+    private static final String COMPLETE = JobFinishStore.completing("?", "?") + "WHERE " + HELD;
 
     // Sent together with the statement after it, so that it costs no round trip. The commit releases it.
     private static final String SAVEPOINT = "SAVEPOINT forge_end";

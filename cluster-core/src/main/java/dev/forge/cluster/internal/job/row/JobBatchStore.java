@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.purge.UndeletableStore;
 import java.sql.Types;
 import java.time.Duration;
@@ -11,7 +12,6 @@ import java.util.List;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
  * Batches of jobs in {@code forge_job_batches}. Nothing counts their jobs: whether a batch has ended, failed or succeeded is read from
@@ -33,12 +33,10 @@ public final class JobBatchStore {
     public static final int FAILED = 1;
     public static final int CANCELLED = 2;
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
 
     public JobBatchStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
     }
 
     /**
@@ -111,7 +109,7 @@ public final class JobBatchStore {
             @Nullable UUID onSuccess) {}
 
     public boolean exists(UUID id) {
-        return client.sql(schema.sql("SELECT EXISTS (SELECT FROM ~.forge_job_batches WHERE id = ?)"))
+        return tables.sql("SELECT EXISTS (SELECT FROM ~.forge_job_batches WHERE id = ?)")
                 .param(id)
                 .query(Boolean.class)
                 .single();
@@ -119,12 +117,12 @@ public final class JobBatchStore {
 
     /** Opens a batch; false if its parent is unknown or closed. */
     public boolean open(NewBatch batch) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 WITH parent AS (SELECT id FROM ~.forge_job_batches WHERE id = :parent AND closed_at IS NULL FOR SHARE)
                 INSERT INTO ~.forge_job_batches (id, name, parent_id, on_failure, on_end, on_success)
                 SELECT :id, :name, :parent, :on_failure, :on_end, :on_success
                 WHERE :parent::uuid IS NULL OR EXISTS (SELECT FROM parent)
-                """))
+                """)
                         .param("id", batch.id)
                         .param("name", batch.name)
                         .param("parent", batch.parent, Types.OTHER)
@@ -137,27 +135,26 @@ public final class JobBatchStore {
 
     /** Closes a batch; false if it is unknown or closed. */
     public boolean close(UUID id) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 UPDATE ~.forge_job_batches SET closed_at = clock_timestamp() WHERE id = ? AND closed_at IS NULL
-                """)).param(id).update() == 1;
+                """).param(id).update() == 1;
     }
 
     /** Requests that the jobs of a batch are cancelled; false if it is unknown, has ended or was cancelled. */
     public boolean cancel(UUID id) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 UPDATE ~.forge_job_batches
                 SET cancelled_at = clock_timestamp(), closed_at = coalesce(closed_at, clock_timestamp())
                 WHERE id = ? AND ended_at IS NULL AND cancelled_at IS NULL
-                """)).param(id).update() == 1;
+                """).param(id).update() == 1;
     }
 
     /** Requests that the failed jobs of a batch are retried; false if it is unknown, being cancelled, or none has failed. */
     public boolean retryFailed(UUID id) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 UPDATE ~.forge_job_batches b SET retry_up_to = clock_timestamp(), retried_at = clock_timestamp()
                 WHERE id = ? AND (cancelled_at IS NULL OR ended_at IS NOT NULL) AND (%s OR %s)
-                """.formatted(
-                                exists(FAILED), existsPart("failed_at IS NOT NULL AND c.succeeded_at IS NULL"))))
+                """.formatted(exists(FAILED), existsPart("failed_at IS NOT NULL AND c.succeeded_at IS NULL")))
                         .param(id)
                         .update()
                 == 1;
@@ -180,7 +177,7 @@ public final class JobBatchStore {
     public List<Changed> settle(Collection<UUID> ids) {
         // What is seen comes from the snapshot of the statement, whatever happens to the rows meanwhile: a
         // batch that was closed after the snapshot may have jobs that the snapshot does not contain.
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 WITH seen AS MATERIALIZED (
                     SELECT s.*, s.failed_jobs OR s.failed_parts AS failed,
                            -- A part that had failed may have succeeded since.
@@ -201,7 +198,7 @@ public final class JobBatchStore {
                                            OR s.succeeded AND b.succeeded_at IS NULL)
                     RETURNING b.*
                 ), released AS (
-                    UPDATE ~.forge_jobs j SET waits_for = NULL, scheduled_at = greatest(j.scheduled_at, clock_timestamp())
+                    UPDATE ~.forge_jobs j SET %9$s
                     FROM changed c
                     WHERE j.waits_for = ANY (ARRAY(SELECT id FROM changed)) AND j.waits_for = c.id AND j.status = 'pending'
                       AND CASE WHEN j.id = c.on_failure THEN c.failed_at IS NOT NULL
@@ -224,7 +221,8 @@ public final class JobBatchStore {
                                 existsPurged("failed"),
                                 existsPart("failed_at IS NOT NULL"),
                                 exists(ACTIVE),
-                                existsPart("ended_at IS NULL"))))
+                                existsPart("ended_at IS NULL"),
+                                JobReleaseStore.FREED))
                 .param(ids.toArray(UUID[]::new))
                 .query((row, n) ->
                         new Changed(row.getObject(1, UUID.class), row.getObject(2, UUID.class), row.getInt(3)))
@@ -250,11 +248,11 @@ public final class JobBatchStore {
     }
 
     private Slice slice(String condition, @Nullable UUID after, int limit) {
-        List<UUID> ids = client.sql(schema.sql("""
+        List<UUID> ids = tables.sql("""
                 SELECT id FROM ~.forge_job_batches
                 WHERE id > coalesce(:after, '00000000-0000-0000-0000-000000000000'::uuid) AND %s
                 ORDER BY id LIMIT :limit
-                """.formatted(condition)))
+                """.formatted(condition))
                 .param("after", after, Types.OTHER)
                 .param("limit", limit)
                 .query((row, n) -> row.getObject(1, UUID.class))
@@ -264,7 +262,7 @@ public final class JobBatchStore {
 
     /** Cancels and retries the parts of these batches for which that was requested, up to the limit; returns those parts. */
     public List<UUID> passOn(Collection<UUID> ids, int limit) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 WITH part AS MATERIALIZED (
                     SELECT c.id, b.cancels, b.retry_up_to
                     FROM set_config('lock_timeout', '100', true) AS patience,
@@ -282,74 +280,30 @@ public final class JobBatchStore {
                     retried_at = CASE WHEN p.retry_up_to IS NULL THEN c.retried_at ELSE clock_timestamp() END
                 FROM part p WHERE c.id = p.id
                 RETURNING c.id
-                """))
+                """)
                 .param("ids", ids.toArray(UUID[]::new))
                 .param("limit", limit)
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
     }
 
-    /**
-     * A job that was cancelled.
-     *
-     * @param held whether a node held it
-     */
-    public record CancelledJob(UUID id, boolean held) {}
-
-    /** Cancels jobs of those of these batches that were cancelled, up to the limit; returns the jobs. Skips locked rows. */
-    public List<CancelledJob> cancelJobs(Collection<UUID> ids, int limit) {
-        return client.sql(schema.sql("""
-                UPDATE ~.forge_jobs j
-                SET %4$s, last_error = 'its batch was cancelled'
-                WHERE id = ANY (ARRAY(
-                    SELECT m.id FROM ~.forge_job_batches b
-                    CROSS JOIN LATERAL (SELECT j.id %1$s AND j.status IN %2$s %3$s LIMIT :limit FOR UPDATE SKIP LOCKED) AS m
-                    WHERE b.id = ANY (:ids::uuid[]) AND b.cancelled_at IS NOT NULL AND b.ended_at IS NULL
-                    LIMIT :limit))
-                RETURNING id, worker_id IS NOT NULL
-                """.formatted(jobsIn(ACTIVE), JobRows.ACTIVE, inOrder(), JobStore.CANCELLED)))
-                .param("limit", limit)
-                .param("ids", ids.toArray(UUID[]::new))
-                .query((row, n) -> new CancelledJob(row.getObject(1, UUID.class), row.getBoolean(2)))
-                .list();
-    }
-
-    /** Retries failed jobs of those of these batches for which that was requested, up to the limit; returns how many. */
-    public int retryJobs(Collection<UUID> ids, int limit) {
-        return client.sql(schema.sql("""
-                UPDATE ~.forge_jobs
-                SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, finished_at = NULL,
-                    started_at = NULL, worker_id = NULL, retention = NULL, waits_for = NULL
-                WHERE id = ANY (ARRAY(
-                    SELECT m.id FROM ~.forge_job_batches b
-                    CROSS JOIN LATERAL (
-                        SELECT j.id %1$s AND j.status IN ('failed', 'abandoned') AND j.finished_at <= b.retry_up_to %2$s
-                        LIMIT :limit FOR UPDATE SKIP LOCKED) AS m
-                    WHERE b.id = ANY (:ids::uuid[]) AND b.retry_up_to IS NOT NULL
-                    LIMIT :limit))
-                """.formatted(jobsIn(FAILED), inOrder())))
-                .param("limit", limit)
-                .param("ids", ids.toArray(UUID[]::new))
-                .update();
-    }
-
     /** Ends the requested retries of those of these batches whose failed jobs have all been retried. */
     public void endRetries(Collection<UUID> ids) {
-        client.sql(schema.sql("""
+        tables.sql("""
                 UPDATE ~.forge_job_batches b SET retry_up_to = NULL
                 WHERE b.id = ANY (?::uuid[]) AND b.retry_up_to IS NOT NULL
                   AND NOT EXISTS (SELECT FROM (SELECT j.id %1$s AND j.finished_at <= b.retry_up_to %2$s LIMIT 1) AS one)
-                """.formatted(jobsIn(FAILED), inOrder())))
+                """.formatted(jobsIn(FAILED), inOrder()))
                 .param(ids.toArray(UUID[]::new))
                 .update();
     }
 
     /** Returns those of these batches whose jobs are still to be cancelled or retried. */
     public List<UUID> unfinished(Collection<UUID> ids) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 SELECT id FROM ~.forge_job_batches
                 WHERE id = ANY (?::uuid[]) AND (cancelled_at IS NOT NULL AND ended_at IS NULL OR retry_up_to IS NOT NULL)
-                """))
+                """)
                 .param(ids.toArray(UUID[]::new))
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
@@ -363,7 +317,7 @@ public final class JobBatchStore {
      * replaced, up to the limit. Skips locked rows.
      */
     public int addUp(Collection<UUID> ids, int limit) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 WITH batch AS MATERIALIZED (
                     -- The lock keeps the batch from being deleted without the new rows.
                     SELECT b.id FROM ~.forge_job_batches b
@@ -381,7 +335,7 @@ public final class JobBatchStore {
                     INSERT INTO ~.forge_job_batch_parts (batch_id, jobs, failed, cancelled)
                     SELECT p.batch_id, sum(p.jobs), sum(p.failed), sum(p.cancelled) FROM part p GROUP BY p.batch_id, p.jobs = 0)
                 SELECT count(*) FROM part
-                """.formatted(MANY_PARTS)))
+                """.formatted(MANY_PARTS))
                 .param("ids", ids.toArray(UUID[]::new))
                 .param("limit", limit)
                 .query(Integer.class)
@@ -402,12 +356,11 @@ public final class JobBatchStore {
 
     /** Returns the batches that {@link #purge(Duration, int)} would delete. */
     public List<UUID> expired(Duration retention, int limit) {
-        return client.sql(
-                        schema.sql("""
+        return tables.sql("""
                 SELECT b.id FROM ~.forge_job_batches b
                 WHERE b.ended_at < now() - :retention * interval '1 millisecond' AND %s AND %s
                 ORDER BY b.ended_at LIMIT (SELECT :limit)
-                """.formatted(PURGEABLE, UndeletableStore.notSetAside("forge_job_batches", "b.id"))))
+                """.formatted(PURGEABLE, UndeletableStore.notSetAside("forge_job_batches", "b.id")))
                 .param("retention", retention.toMillis())
                 .param("limit", limit)
                 .query((row, n) -> row.getObject(1, UUID.class))
@@ -421,10 +374,10 @@ public final class JobBatchStore {
         }
         // The last job of one of them may have completed just now: its callback must not be deleted.
         settle(old);
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 DELETE FROM ~.forge_job_batches WHERE id = ANY (ARRAY(
                     SELECT b.id FROM ~.forge_job_batches b WHERE b.id = ANY (:old::uuid[]) AND %s FOR UPDATE SKIP LOCKED))
-                """.formatted(PURGEABLE)))
+                """.formatted(PURGEABLE))
                 .param("retention", retention.toMillis())
                 .param("old", old.toArray(UUID[]::new))
                 .update();

@@ -4,21 +4,21 @@ package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.database.failure.DatabaseFailure.Kind;
+import dev.forge.cluster.internal.job.row.JobCancelStore.CancelledJob;
 import dev.forge.cluster.job.operations.JobFilter;
 import java.time.Instant;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
-import java.util.Optional;
 import java.util.UUID;
 import java.util.function.IntConsumer;
 import java.util.function.Supplier;
 import java.util.function.ToIntFunction;
 import javax.sql.DataSource;
-import org.jspecify.annotations.Nullable;
 import org.springframework.dao.DataAccessException;
 import org.springframework.dao.DuplicateKeyException;
 import org.springframework.jdbc.core.simple.JdbcClient;
@@ -30,13 +30,11 @@ import org.springframework.transaction.support.TransactionOperations;
  */
 public final class JobBulkStore {
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
     private final TransactionOperations separate;
 
     public JobBulkStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
         this.separate = OwnTransactions.separate(source);
     }
 
@@ -56,16 +54,6 @@ public final class JobBulkStore {
             return new Batch(part, filter, reserved, changed, committed);
         }
     }
-
-    /**
-     * A job that was cancelled.
-     *
-     * @param held whether a node held it
-     * @param hasKey whether another job may have waited for its end
-     * @param batch the batch that it belongs to; null: none
-     */
-    public record CancelledJob(
-            UUID id, boolean held, boolean hasKey, @Nullable UUID batch) {}
 
     /** How long a statement waits for rows besides those of the jobs, in milliseconds. */
     private static final int PATIENCE = 5_000;
@@ -89,41 +77,28 @@ public final class JobBulkStore {
                 """.formatted(patience, condition, JobConditions.MATCHES);
     }
 
-    private static final String CANCEL = picked("j.status IN " + JobRows.ACTIVE) + """
-            UPDATE ~.forge_jobs j SET %s FROM picked p WHERE j.id = p.id
-            RETURNING j.id, p.status <> 'pending', p.unique_key IS NOT NULL, j.batch_id
-            """.formatted(JobStore.CANCELLED);
+    private static final String CANCEL = picked("j.status IN " + JobRows.ACTIVE)
+            + JobCancelStore.cancelling(null, "FROM picked p WHERE j.id = p.id");
 
     /** Cancels active jobs. */
     public List<CancelledJob> cancel(Batch batch) {
         return in(
                 batch,
-                () -> statement(CANCEL, batch)
-                        .query((row, n) -> new CancelledJob(
-                                row.getObject(1, UUID.class),
-                                row.getBoolean(2),
-                                row.getBoolean(3),
-                                row.getObject(4, UUID.class)))
-                        .list(),
+                () -> statement(CANCEL, batch).query(JobCancelStore::cancelled).list(),
                 List::size);
     }
 
     // Jobs with a key one by one: another job may have it, or two jobs of the batch have the same.
-    private static final String RETRYABLE = "j.status IN ('failed', 'cancelled', 'abandoned')";
-
-    private static final String RETRY = picked(RETRYABLE) + """
-            , restarted AS (
-                UPDATE ~.forge_jobs j SET %s FROM picked p WHERE j.id = p.id AND p.unique_key IS NULL RETURNING j.id)
+    private static final String RETRY = picked(JobRestartStore.RESTARTABLE)
+            + """
+            , restarted AS (%s RETURNING j.id)
             SELECT p.id, p.unique_key IS NOT NULL FROM picked p
             WHERE p.unique_key IS NOT NULL OR p.id IN (SELECT id FROM restarted)
-            """.formatted(JobStore.RESTARTED);
+            """.formatted(JobRestartStore.restarting("", "FROM picked p WHERE j.id = p.id AND p.unique_key IS NULL"));
 
-    private static final String RETRY_KEYED = picked(
-                    RETRYABLE
-                            + " AND NOT EXISTS (SELECT FROM ~.forge_jobs a WHERE a.name = j.name AND a.unique_key = j.unique_key"
-                            + " AND a.waits_for IS NULL AND a.status IN " + JobRows.ACTIVE + ")",
-                    PATIENCE_FOR_KEY)
-            + "UPDATE ~.forge_jobs j SET %s FROM picked p WHERE j.id = p.id".formatted(JobStore.RESTARTED);
+    private static final String RETRY_KEYED =
+            picked(JobRestartStore.RESTARTABLE + " AND " + JobRestartStore.KEY_IS_FREE, PATIENCE_FOR_KEY)
+                    + JobRestartStore.restarting("", "FROM picked p WHERE j.id = p.id");
 
     /** Restarts failed, cancelled and abandoned jobs, each with a key in a transaction of its own. */
     public void retry(Batch batch) {
@@ -195,24 +170,14 @@ public final class JobBulkStore {
         String condition = "j.status NOT IN %s AND NOT (%s OR %s)"
                 .formatted(JobRows.ACTIVE, awaited.isEmpty() ? "false" : awaited, JobDependencyStore.FAILED_FOR_OTHERS);
         String sql = picked(condition) + """
-                , deleted AS (
-                    DELETE FROM ~.forge_jobs j USING picked p WHERE j.id = p.id
-                    RETURNING j.id, j.name, j.unique_key, j.status, j.batch_id),
-                logs AS (DELETE FROM ~.forge_job_logs WHERE job_id = ANY (ARRAY(SELECT id FROM deleted))),
-                %s, %s
-                SELECT id FROM deleted
-                """.formatted(UniqueJobStore.ENDING_WINDOWS, JobBatchStore.REMEMBERING);
-        return in(
-                batch,
-                () -> statement(sql, batch)
-                        .query((row, n) -> row.getObject(1, UUID.class))
-                        .list()
-                        .size(),
-                deleted -> deleted);
+                , %s, logs AS (DELETE FROM ~.forge_job_logs WHERE job_id = ANY (ARRAY(SELECT id FROM deleted)))
+                SELECT count(*) FROM deleted
+                """.formatted(JobPurgeStore.deleting("USING picked p WHERE j.id = p.id"));
+        return in(batch, () -> statement(sql, batch).query(Integer.class).single(), deleted -> deleted);
     }
 
     private JdbcClient.StatementSpec statement(String sql, Batch batch) {
-        return client.sql(schema.sql(sql))
+        return tables.sql(sql)
                 .params(JobConditions.parameters(batch.filter, JobConditions.statuses(batch.filter)))
                 .param("ids", batch.ids.toArray(UUID[]::new))
                 .param("reserved", batch.reserved.toArray(String[]::new));
@@ -222,89 +187,11 @@ public final class JobBulkStore {
         T result = Objects.requireNonNull(separate.execute(status -> {
             T changed = work.get();
             // Otherwise the commit would find out, together with the entry in the audit trail.
-            client.sql("SET CONSTRAINTS ALL IMMEDIATE").update();
+            tables.sql("SET CONSTRAINTS ALL IMMEDIATE").update();
             batch.changed.accept(count.applyAsInt(changed));
             return changed;
         }));
         batch.committed.accept(count.applyAsInt(result));
         return result;
-    }
-
-    // Export ------------------------------------------------------------------------------------------------
-
-    /** How many bytes the values of a page of exported jobs may have. */
-    private static final int EXPORTED_BYTES = 8_000_000;
-
-    /**
-     * Returns jobs as JSON, in the order of their ids in the list: as many of the first ones as a page may have.
-     *
-     * @return for each job that the page has room for its line; null for those that no longer exist
-     */
-    public List<@Nullable String> export(List<UUID> ids) {
-        return client
-                .sql(schema.sql("""
-                        WITH wanted AS MATERIALIZED (
-                            SELECT u.id, u.n, sum(coalesce(s.bytes, 0)) OVER (ORDER BY u.n) AS total
-                            FROM unnest(:ids::uuid[]) WITH ORDINALITY AS u (id, n)
-                            LEFT JOIN LATERAL (SELECT greatest(0, coalesce(j.body_bytes, %1$d / 2))::bigint + coalesce(octet_length(j.last_error), 0) AS bytes
-                                               FROM ~.forge_jobs j WHERE j.id = u.id OFFSET 0) AS s ON true)
-                        SELECT (SELECT jsonb_strip_nulls(jsonb_build_object(
-                                    'id', j.id, 'name', j.name, 'status', j.status, 'priority', j.priority,
-                                    'capability', j.worker_capability, 'maxAttempts', j.max_attempts, 'attempts', j.attempts,
-                                    'uniqueKey', j.unique_key, 'group', j.job_group, 'tags', j.tags, 'metadata', j.metadata,
-                                    'createdAt', j.created_at, 'finishedAt', j.finished_at, 'error', j.last_error))
-                                -- Members of a payload that are null stay.
-                                || jsonb_build_object('payload', j.payload)
-                                FROM ~.forge_jobs j WHERE j.id = w.id)::text
-                        FROM wanted w WHERE w.total <= %1$d OR w.n = 1 ORDER BY w.n
-                        """.formatted(EXPORTED_BYTES)))
-                .param("ids", ids.toArray(UUID[]::new))
-                .query((row, n) -> Optional.ofNullable(row.getString(1)))
-                .list()
-                .stream()
-                .<@Nullable String>map(line -> line.orElse(null))
-                .toList();
-    }
-
-    /** The members of an exported job that a new one takes over. */
-    public record Exported(
-            @Nullable String name,
-            @Nullable String payload,
-            @Nullable Integer priority,
-            @Nullable String capability,
-            @Nullable Integer maxAttempts,
-            @Nullable String uniqueKey,
-            @Nullable String group,
-            List<String> tags,
-            List<String> metadataKeys,
-            List<String> metadataValues) {}
-
-    /**
-     * Reads an exported job. By the database, which returns the payload as it was.
-     *
-     * @throws org.springframework.dao.DataAccessException if the line is not a JSON object with such members
-     */
-    public Exported parse(String line) {
-        return client.sql("""
-                        SELECT l ->> 'name', (l -> 'payload')::text, (l ->> 'priority')::int, l ->> 'capability',
-                               (l ->> 'maxAttempts')::int, l ->> 'uniqueKey', l ->> 'group',
-                               ARRAY(SELECT jsonb_array_elements_text(coalesce(l -> 'tags', '[]'))),
-                               ARRAY(SELECT key FROM jsonb_each_text(coalesce(l -> 'metadata', '{}')) ORDER BY key),
-                               ARRAY(SELECT coalesce(value, '') FROM jsonb_each_text(coalesce(l -> 'metadata', '{}')) ORDER BY key)
-                        FROM (SELECT ?::jsonb) AS line (l)
-                        """)
-                .param(line)
-                .query((row, n) -> new Exported(
-                        row.getString(1),
-                        row.getString(2),
-                        row.getObject(3, Integer.class),
-                        row.getString(4),
-                        row.getObject(5, Integer.class),
-                        row.getString(6),
-                        row.getString(7),
-                        List.of((String[]) row.getArray(8).getArray()),
-                        List.of((String[]) row.getArray(9).getArray()),
-                        List.of((String[]) row.getArray(10).getArray())))
-                .single();
     }
 }

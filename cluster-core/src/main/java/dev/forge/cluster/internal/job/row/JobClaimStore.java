@@ -3,6 +3,8 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.database.Tables;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -18,8 +20,6 @@ import java.util.Objects;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.JdbcTemplate;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
  * Claims due jobs and maintains claims while their handlers run. A claim raises {@code claim_epoch}. Every later statement of its
@@ -50,14 +50,10 @@ public final class JobClaimStore {
              + CASE WHEN checkpoint IS NULL THEN 0 ELSE greatest(0, coalesce(checkpoint_bytes, %3$d))::bigint END)
             """.formatted(SMALL_ROW, SURELY_READABLE, LARGE);
 
-    private final Schema schema;
-    private final JdbcTemplate jdbc;
-    private final JdbcClient client;
+    private final Tables tables;
 
     public JobClaimStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.jdbc = new JdbcTemplate(source);
-        this.client = JdbcClient.create(jdbc);
+        this.tables = new Tables(schema, source);
     }
 
     /**
@@ -106,7 +102,7 @@ public final class JobClaimStore {
      * @param waitedMillis how long the job had been due when it was claimed
      * @param started whether the row has the status running already
      * @param bytes approximate size of payload, checkpoint and metadata
-     * @param read whether these three were read with the claim; otherwise {@link #read} reads them
+     * @param read whether these three were read with the claim; otherwise {@link HeldJobStore#read} reads them
      * @param hasKey whether the job has a unique key, so that another job may wait for its end
      * @param group the group of the job; null: none
      * @param batch the batch that the job belongs to; null: none
@@ -144,31 +140,28 @@ public final class JobClaimStore {
             return new Mark(scheduledAt, id);
         }
 
-        private Claimed with(Body body) {
+        /** Returns the job with its payload, checkpoint and metadata. */
+        Claimed with(long bytes, String payload, @Nullable String checkpoint, String metadata) {
             return new Claimed(
                     id,
                     queue,
-                    body.payload,
+                    payload,
                     attempt,
                     maxAttempts,
                     epoch,
                     recoveries,
                     scheduledAt,
-                    body.checkpoint,
-                    body.metadata,
+                    checkpoint,
+                    metadata,
                     waitedMillis,
                     started,
-                    body.bytes,
+                    bytes,
                     true,
                     hasKey,
                     group,
                     batch);
         }
     }
-
-    /** What a handler receives of a job, all of it JSON. */
-    private record Body(
-            long bytes, String payload, @Nullable String checkpoint, String metadata) {}
 
     /** Returns whether a claim took all due jobs of its queue, so that neither the limit nor {@link #CLAIM_BYTES} ended it. */
     public static boolean isShort(List<Claimed> claimed, int limit) {
@@ -258,10 +251,9 @@ public final class JobClaimStore {
      */
     public List<Claimed> claim(Queue queue, Mark mark, Claiming claiming) {
         var claimed = new ClaimedRows(queue);
-        jdbc.query(
-                connection -> {
-                    PreparedStatement statement = connection.prepareStatement(
-                            schema.sql(claiming.bodies ? CLAIM_WITH_BODIES : CLAIM_WITHOUT_BODIES));
+        tables.query(
+                claiming.bodies ? CLAIM_WITH_BODIES : CLAIM_WITHOUT_BODIES,
+                statement -> {
                     statement.setString(1, queue.name());
                     statement.setString(2, queue.capability());
                     statement.setInt(3, queue.rank());
@@ -272,7 +264,6 @@ public final class JobClaimStore {
                     statement.setBoolean(8, claiming.quick);
                     statement.setInt(9, claiming.limit);
                     claiming.bind(statement, 10);
-                    return statement;
                 },
                 claimed::add);
         claimed.jobs.sort(Comparator.comparing(Claimed::mark));
@@ -359,13 +350,12 @@ public final class JobClaimStore {
     public Turns claimInTurns(Queue queue, Mark mark, Turn turn, Claiming claiming) {
         var claimed = new ClaimedRows(queue);
         Turns[] turns = new Turns[1];
-        jdbc.query(
-                connection -> {
-                    PreparedStatement statement = connection.prepareStatement(
-                            schema.sql(claiming.bodies ? CLAIM_IN_TURNS : CLAIM_IN_TURNS_WITHOUT_BODIES));
+        tables.query(
+                claiming.bodies ? CLAIM_IN_TURNS : CLAIM_IN_TURNS_WITHOUT_BODIES,
+                statement -> {
                     statement.setObject(1, claiming.node);
                     statement.setString(2, turn.handler);
-                    statement.setArray(3, connection.createArrayOf("text", turn.names.toArray()));
+                    SqlArrays.bind(statement, 3, "text", turn.names, name -> name);
                     statement.setString(4, queue.name());
                     statement.setString(5, queue.capability());
                     statement.setInt(6, queue.priority());
@@ -374,9 +364,8 @@ public final class JobClaimStore {
                     statement.setObject(9, mark.scheduledAt().atOffset(ZoneOffset.UTC));
                     statement.setString(10, turn.group);
                     statement.setInt(11, turn.credit);
-                    statement.setArray(12, connection.createArrayOf("text", turn.ended.toArray()));
+                    SqlArrays.bind(statement, 12, "text", turn.ended, group -> group);
                     claiming.bind(statement, 13);
-                    return statement;
                 },
                 row -> {
                     turns[0] = new Turns(
@@ -392,49 +381,5 @@ public final class JobClaimStore {
                     }
                 });
         return Objects.requireNonNull(turns[0], "forge_pick_jobs returns one row");
-    }
-
-    /** The result of reading a claimed job. */
-    public sealed interface Reading {
-
-        /** The job with its payload, checkpoint and metadata. */
-        record Read(Claimed job) implements Reading {}
-
-        /** The job is too large to be read. */
-        record TooLarge(long bytes) implements Reading {}
-
-        /** This node no longer holds the job. */
-        record Lost() implements Reading {}
-    }
-
-    /**
-     * Reads payload, checkpoint and metadata of a job that was claimed without them.
-     *
-     * @param most the largest number of bytes to read; measured, whatever the row claims
-     */
-    public Reading read(UUID node, Claimed job, long most) {
-        return client.sql(schema.sql("""
-                SELECT bytes, CASE WHEN bytes <= :most THEN payload::text END,
-                       CASE WHEN bytes <= :most THEN checkpoint::text END, CASE WHEN bytes <= :most THEN metadata::text END
-                FROM (SELECT j.payload, j.checkpoint, j.metadata,
-                             octet_length(j.payload::text)::bigint + octet_length(j.metadata::text)
-                             + coalesce(octet_length(j.checkpoint::text), 0) AS bytes
-                      FROM ~.forge_jobs j
-                      WHERE j.id = :id AND j.claim_epoch = :epoch AND j.worker_id = :node AND j.status IN %s
-                      OFFSET 0) AS measured
-                """.formatted(JobRows.HELD)))
-                .param("most", most)
-                .param("id", job.id)
-                .param("epoch", job.epoch)
-                .param("node", node)
-                .query((row, n) -> {
-                    String payload = row.getString(2);
-                    String metadata = row.getString(4);
-                    return payload == null || metadata == null
-                            ? new Reading.TooLarge(row.getLong(1))
-                            : new Reading.Read(job.with(new Body(row.getLong(1), payload, row.getString(3), metadata)));
-                })
-                .optional()
-                .orElseGet(Reading.Lost::new);
     }
 }

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import java.sql.Types;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -10,7 +11,6 @@ import java.util.List;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
  * Jobs that run after other jobs, in {@code forge_job_dependencies}. Such a job waits for itself, so that nothing else releases it. The
@@ -44,17 +44,15 @@ public final class JobDependencyStore {
     /** How many dependencies one statement reads or deletes. */
     public static final int MOST_DEPENDENCIES = 20_000;
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
 
     public JobDependencyStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
     }
 
     /** Returns whether any job waits for others. */
     public boolean exist() {
-        return client.sql(schema.sql("SELECT EXISTS (SELECT FROM ~.forge_job_dependencies)"))
+        return tables.sql("SELECT EXISTS (SELECT FROM ~.forge_job_dependencies)")
                 .query(Boolean.class)
                 .single();
     }
@@ -84,7 +82,7 @@ public final class JobDependencyStore {
      * @param after the last job that is known to wait for the first of the given jobs; null: none
      */
     public List<Waiter> waiters(Collection<UUID> ids, @Nullable UUID after) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 SELECT c.n, d.job_id, d.own, c.failed AND NOT d.anyway
                 FROM (SELECT u.id, u.n, CASE WHEN u.n = 1 THEN :after::uuid END AS after,
                              coalesce((SELECT j.status FROM ~.forge_jobs j WHERE j.id = u.id) IN %2$s, false) AS failed
@@ -97,7 +95,7 @@ public final class JobDependencyStore {
                      WHERE d.after_id = c.id AND d.job_id > coalesce(c.after, '00000000-0000-0000-0000-000000000000'::uuid)
                      ORDER BY d.job_id LIMIT %1$d)) AS d
                 LIMIT %1$d
-                """.formatted(MOST_JOBS, UNSUCCESSFUL)))
+                """.formatted(MOST_JOBS, UNSUCCESSFUL))
                 .param("after", after, Types.OTHER)
                 .param("ids", ids.toArray(UUID[]::new))
                 .query((row, n) ->
@@ -140,7 +138,7 @@ public final class JobDependencyStore {
     public Decision decide(List<Candidate> candidates, int dependencies) {
         int[] examined = {0};
         var jobs = new ArrayList<Decided>();
-        client.sql(schema.sql("""
+        tables.sql("""
                 WITH given AS MATERIALIZED (
                     SELECT u.* FROM set_config('lock_timeout', '100', true) AS patience,
                                     unnest(:ids::uuid[], :failed::uuid[], :whole::boolean[]) WITH ORDINALITY AS u (id, failed, whole, n)
@@ -175,11 +173,10 @@ public final class JobDependencyStore {
                         WHERE j.id = x.id AND j.waits_for = j.id AND j.status = 'pending' LIMIT 1 FOR UPDATE) AS j
                 ), decided AS (
                     UPDATE ~.forge_jobs j
-                    SET waits_for = NULL, status = CASE WHEN x.failed IS NULL THEN j.status ELSE 'cancelled' END,
+                    SET %6$s, status = CASE WHEN x.failed IS NULL THEN j.status ELSE 'cancelled' END,
                         finished_at = CASE WHEN x.failed IS NOT NULL THEN clock_timestamp() END,
                         last_error = CASE WHEN x.failed IS NULL THEN j.last_error
-                                          ELSE 'job ' || x.failed || ' had to complete first and did not' END,
-                        scheduled_at = greatest(j.scheduled_at, clock_timestamp())
+                                          ELSE 'job ' || x.failed || ' had to complete first and did not' END
                     FROM ready x WHERE j.id = x.id
                     RETURNING j.id, j.batch_id, x.failed IS NOT NULL AS cancelled
                 ), forgotten AS (
@@ -193,7 +190,8 @@ public final class JobDependencyStore {
                                 WAITS.formatted("", 2, JobRows.ACTIVE),
                                 UNSUCCESSFUL,
                                 JobRows.ACTIVE,
-                                AWAITED.formatted("x.id"))))
+                                AWAITED.formatted("x.id"),
+                                JobReleaseStore.FREED))
                 .param("ids", candidates.stream().map(Candidate::id).toArray(UUID[]::new))
                 .param("failed", candidates.stream().map(Candidate::failed).toArray(UUID[]::new))
                 .param("whole", candidates.stream().map(Candidate::whole).toArray(Boolean[]::new))
@@ -213,14 +211,14 @@ public final class JobDependencyStore {
 
     /** Returns the next jobs that wait for others, in the order of their ids. Steps from job to job: each may wait for many. */
     public List<UUID> next(@Nullable UUID after, int limit) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 WITH RECURSIVE step AS (
                     SELECT coalesce(:after::uuid, '00000000-0000-0000-0000-000000000000'::uuid) AS job_id, 0 AS n
                     UNION ALL
                     SELECT (SELECT d.job_id FROM ~.forge_job_dependencies d WHERE d.job_id > s.job_id ORDER BY d.job_id LIMIT 1), s.n + 1
                     FROM step s WHERE s.job_id IS NOT NULL AND s.n < :limit)
                 SELECT job_id FROM step WHERE n > 0 AND job_id IS NOT NULL ORDER BY n
-                """))
+                """)
                 .param("after", after, Types.OTHER)
                 .param("limit", limit)
                 .query((row, n) -> row.getObject(1, UUID.class))
@@ -232,7 +230,7 @@ public final class JobDependencyStore {
      * up to {@link #MOST_DEPENDENCIES}.
      */
     public int forgetOthers(Collection<UUID> ids) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 DELETE FROM ~.forge_job_dependencies WHERE ctid = ANY (ARRAY(
                     SELECT d.ctid
                     FROM (SELECT u.id FROM unnest(?::uuid[]) AS u (id)
@@ -242,18 +240,18 @@ public final class JobDependencyStore {
                         SELECT d.ctid FROM ~.forge_job_dependencies d
                         WHERE d.job_id BETWEEN o.id AND o.id ORDER BY d.job_id, d.after_id LIMIT %1$d) AS d
                     LIMIT %1$d))
-                """.formatted(MOST_DEPENDENCIES)))
+                """.formatted(MOST_DEPENDENCIES))
                 .param(ids.toArray(UUID[]::new))
                 .update();
     }
 
     /** Returns jobs that a job waits for, active ones first, up to the limit. */
     public List<UUID> awaited(UUID job, int limit) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 SELECT d.after_id FROM ~.forge_job_dependencies d
                 JOIN ~.forge_jobs j ON j.id = d.after_id AND j.status IN %s
                 WHERE d.job_id = ? ORDER BY d.after_id LIMIT ?
-                """.formatted(JobRows.ACTIVE)))
+                """.formatted(JobRows.ACTIVE))
                 .params(job, limit)
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list();

@@ -5,11 +5,12 @@ package dev.forge.cluster.internal.job.row;
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
-import java.sql.Connection;
 import java.sql.PreparedStatement;
+import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -24,7 +25,6 @@ import java.util.function.Function;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.dao.DataAccessException;
-import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionTemplate;
 
@@ -43,12 +43,10 @@ public final class JobFinishStore {
      */
     private static final String LOCK_TIMEOUT = "set_config('lock_timeout', '100', true) AS patience";
 
-    private final Schema schema;
-    private final JdbcTemplate jdbc;
+    private final Tables tables;
 
     public JobFinishStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.jdbc = new JdbcTemplate(source);
+        this.tables = new Tables(schema, source);
     }
 
     /**
@@ -75,6 +73,16 @@ public final class JobFinishStore {
             @Nullable Duration retention,
             @Nullable Long ranMillis,
             boolean timedOut) {
+
+        /** Returns the end of a claim whose job has completed. */
+        public static Finish completed(ClaimKey key, @Nullable String result, @Nullable Long ranMillis) {
+            return new Finish(key, JobStatus.COMPLETED, result, null, 0, 0, null, null, null, ranMillis, false);
+        }
+
+        /** Returns the end of a claim whose job has failed for good. */
+        public static Finish failed(ClaimKey key, String error, @Nullable Long ranMillis) {
+            return new Finish(key, JobStatus.FAILED, null, error, 0, 0, null, null, null, ranMillis, false);
+        }
 
         /** Returns the end of a claim whose job goes back to the queue before it has started. */
         public static Finish unstarted(ClaimKey key, Duration delay) {
@@ -179,8 +187,8 @@ public final class JobFinishStore {
      * locked, or this node no longer holds them: {@link JobClaimStore#missing} and {@link #finished} tell.
      */
     public Set<ClaimKey> finishUnlocked(UUID node, Collection<Finish> finishes) {
-        TransactionOperations transaction =
-                new TransactionTemplate(new OwnTransactions(Objects.requireNonNull(jdbc.getDataSource())));
+        TransactionOperations transaction = new TransactionTemplate(
+                new OwnTransactions(Objects.requireNonNull(tables.jdbc().getDataSource())));
         var ended = new HashSet<ClaimKey>();
         for (List<Finish> part : parts(finishes)) {
             ended.addAll(Objects.requireNonNull(transaction.execute(status -> {
@@ -200,17 +208,10 @@ public final class JobFinishStore {
 
     /** Returns those of these claims that this node holds and whose rows no other transaction has locked. */
     private Set<ClaimKey> unlocked(UUID node, List<Finish> finishes) {
-        return new HashSet<>(HeldJobStore.claims(
-                jdbc,
-                schema.sql("""
-                SELECT j.id, j.claim_epoch
-                FROM %s CROSS JOIN unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
-                JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
-                WHERE %s
-                FOR UPDATE OF j SKIP LOCKED
-                """.formatted(LOCK_TIMEOUT, JobRows.HELD_BY_NODE)),
-                node,
-                finishes.stream().map(Finish::key).toList()));
+        String sql = "SELECT j.id, j.claim_epoch FROM %s CROSS JOIN %s FOR UPDATE OF j SKIP LOCKED"
+                .formatted(LOCK_TIMEOUT, JobRows.CLAIMS_OF_NODE);
+        return HeldJobStore.claims(
+                tables, sql, node, finishes.stream().map(Finish::key).toList());
     }
 
     /**
@@ -227,21 +228,20 @@ public final class JobFinishStore {
 
     /** Returns those of these claims that this node has completed or failed. */
     public Set<ClaimKey> finished(UUID node, Collection<ClaimKey> keys) {
-        return new HashSet<>(HeldJobStore.claims(jdbc, schema.sql("""
+        return HeldJobStore.claims(tables, """
                 SELECT j.id, j.claim_epoch FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                 JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch
                 WHERE j.worker_id IS NOT DISTINCT FROM ? AND j.status IN ('completed', 'failed')
-                """), node, List.copyOf(keys)));
+                """, node, List.copyOf(keys));
     }
 
     /** Returns whether a job was completed under that claim. */
     public boolean isCompleted(ClaimKey key) {
-        return Boolean.TRUE.equals(jdbc.queryForObject(
-                schema.sql(
-                        "SELECT EXISTS (SELECT FROM ~.forge_jobs WHERE id = ? AND claim_epoch = ? AND status = 'completed')"),
-                Boolean.class,
-                key.id(),
-                key.epoch()));
+        return tables.sql(
+                        "SELECT EXISTS (SELECT FROM ~.forge_jobs WHERE id = ? AND claim_epoch = ? AND status = 'completed')")
+                .params(key.id(), key.epoch())
+                .query(Boolean.class)
+                .single();
     }
 
     /**
@@ -253,9 +253,8 @@ public final class JobFinishStore {
      */
     public Set<ClaimKey> endedByHolder(UUID node, Map<ClaimKey, Integer> recoveries) {
         List<Map.Entry<ClaimKey, Integer>> claims = List.copyOf(recoveries.entrySet());
-        return new HashSet<>(jdbc.query(
-                connection -> {
-                    PreparedStatement statement = connection.prepareStatement(schema.sql("""
+        return new HashSet<>(tables.query(
+                """
                             SELECT d.id, d.epoch
                             FROM unnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::int[])) AS d (id, epoch, recoveries)
                             LEFT JOIN ~.forge_jobs j ON j.id = d.id
@@ -263,61 +262,80 @@ public final class JobFinishStore {
                                OR j.claim_epoch = d.epoch AND j.worker_id = ? AND j.status IN ('completed', 'failed')
                                OR (j.claim_epoch > d.epoch OR j.claim_epoch = d.epoch AND j.status = 'pending')
                                   AND j.recoveries <= d.recoveries
-                            """));
-                    statement.setArray(
-                            1,
-                            SqlArrays.of(
-                                    connection,
-                                    "uuid",
-                                    claims,
-                                    claim -> claim.getKey().id()));
-                    statement.setArray(
-                            2,
-                            SqlArrays.of(
-                                    connection,
-                                    "int8",
-                                    claims,
-                                    claim -> claim.getKey().epoch()));
-                    statement.setArray(3, SqlArrays.of(connection, "int4", claims, Map.Entry::getValue));
+                            """,
+                statement -> {
+                    HeldJobStore.bind(
+                            statement, claims.stream().map(Map.Entry::getKey).toList());
+                    SqlArrays.bind(statement, 3, "int4", claims, Map.Entry::getValue);
                     statement.setObject(4, node);
-                    return statement;
                 },
                 (row, n) -> new ClaimKey(row.getObject(1, UUID.class), row.getLong(2))));
     }
 
-    private int complete(UUID node, List<Finish> finishes, String lockTimeout) {
-        return jdbc.update(schema.sql("""
+    /**
+     * Returns the first words of a statement that completes jobs {@code j}.
+     *
+     * @param result JSON, in SQL
+     * @param ran how many milliseconds the handler ran, in SQL
+     */
+    static String completing(String result, String ran) {
+        return """
                 UPDATE ~.forge_jobs j
-                SET status = 'completed', finished_at = clock_timestamp(), lease_expires_at = NULL,
-                    result = d.result::jsonb,
-                    started_at = coalesce(j.started_at, clock_timestamp() - d.ran * interval '1 millisecond')
+                SET status = 'completed', finished_at = clock_timestamp(), lease_expires_at = NULL, result = %s::jsonb,
+                    started_at = coalesce(j.started_at, clock_timestamp() - %s * interval '1 millisecond')
+                """.formatted(result, ran);
+    }
+
+    /**
+     * Returns a statement that ends the jobs {@code j} of workflow runs.
+     *
+     * @param status completed or failed, in SQL
+     * @param error in SQL
+     * @param progress JSON, in SQL
+     * @param which the rest of the statement: other tables, and a condition that selects jobs that their nodes hold
+     */
+    public static String endingCarrier(String status, String error, String progress, String which) {
+        return """
+                UPDATE ~.forge_jobs j
+                SET status = %s, finished_at = clock_timestamp(), lease_expires_at = NULL,
+                    last_error = coalesce(%s, j.last_error), started_at = coalesce(j.started_at, j.claimed_at),
+                    progress = coalesce(%s::jsonb, j.progress)
+                %s
+                """.formatted(status, error, progress, which);
+    }
+
+    private int complete(UUID node, List<Finish> finishes, String lockTimeout) {
+        return tables.update(
+                """
+                %s
                 FROM %sunnest((SELECT ?::uuid[]), (SELECT ?::bigint[]), (SELECT ?::text[]), (SELECT ?::bigint[])) AS d (id, epoch, result, ran)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
-                """.formatted(lockTimeout, JobRows.HELD_BY_NODE)), statement -> {
-            Connection connection = statement.getConnection();
-            statement.setArray(1, SqlArrays.of(connection, "uuid", finishes, finish -> finish.key.id()));
-            statement.setArray(2, SqlArrays.of(connection, "int8", finishes, finish -> finish.key.epoch()));
-            statement.setArray(3, SqlArrays.of(connection, "text", finishes, Finish::result));
-            statement.setArray(4, SqlArrays.of(connection, "int8", finishes, Finish::ranMillis));
-            statement.setObject(5, node);
-        });
+                """.formatted(completing("d.result", "d.ran"), lockTimeout, JobRows.HELD_BY_NODE), statement -> {
+                    bindKeys(statement, finishes);
+                    SqlArrays.bind(statement, 3, "text", finishes, Finish::result);
+                    SqlArrays.bind(statement, 4, "int8", finishes, Finish::ranMillis);
+                    statement.setObject(5, node);
+                });
+    }
+
+    /** Binds the first two parameters. */
+    private static void bindKeys(PreparedStatement statement, List<Finish> finishes) throws SQLException {
+        SqlArrays.bind(statement, 1, "uuid", finishes, finish -> finish.key.id());
+        SqlArrays.bind(statement, 2, "int8", finishes, finish -> finish.key.epoch());
     }
 
     private int delete(UUID node, List<Finish> finishes, String lockTimeout) {
-        return jdbc.update(schema.sql("""
+        return tables.update("""
                 DELETE FROM ~.forge_jobs j USING %sunnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
-                """.formatted(lockTimeout, JobRows.HELD_BY_NODE)), statement -> {
-            Connection connection = statement.getConnection();
-            statement.setArray(1, SqlArrays.of(connection, "uuid", finishes, finish -> finish.key.id()));
-            statement.setArray(2, SqlArrays.of(connection, "int8", finishes, finish -> finish.key.epoch()));
+                """.formatted(lockTimeout, JobRows.HELD_BY_NODE), statement -> {
+            bindKeys(statement, finishes);
             statement.setObject(3, node);
         });
     }
 
     private int end(UUID node, List<Finish> finishes, String lockTimeout) {
-        return jdbc.update(
-                schema.sql("""
+        return tables.update("""
                 UPDATE ~.forge_jobs j
                 SET status = d.status, lease_expires_at = NULL,
                     worker_id = CASE WHEN d.status <> 'pending' THEN j.worker_id END,
@@ -338,30 +356,25 @@ public final class JobFinishStore {
                             (SELECT ?::text[]), (SELECT ?::bigint[]), (SELECT ?::bigint[]), (SELECT ?::bool[]))
                     AS d (id, epoch, status, result, error, delay, given_back, checkpoint, progress, retention, ran, timed_out)
                 WHERE j.id = d.id AND j.claim_epoch = d.epoch AND %s
-                """.formatted(HISTORY_WITH_FAILURE, lockTimeout, JobRows.HELD_BY_NODE)), statement -> {
-                    Connection connection = statement.getConnection();
-                    statement.setArray(1, SqlArrays.of(connection, "uuid", finishes, finish -> finish.key.id()));
-                    statement.setArray(2, SqlArrays.of(connection, "int8", finishes, finish -> finish.key.epoch()));
-                    statement.setArray(
-                            3,
-                            SqlArrays.of(connection, "text", finishes, finish -> EnumText.underscored(finish.status)));
-                    statement.setArray(4, SqlArrays.of(connection, "text", finishes, Finish::result));
-                    statement.setArray(5, SqlArrays.of(connection, "text", finishes, Finish::error));
-                    statement.setArray(6, SqlArrays.of(connection, "int8", finishes, Finish::delayMillis));
-                    statement.setArray(7, SqlArrays.of(connection, "int4", finishes, Finish::attemptsGivenBack));
-                    statement.setArray(8, SqlArrays.of(connection, "text", finishes, Finish::checkpoint));
-                    statement.setArray(9, SqlArrays.of(connection, "text", finishes, Finish::progress));
-                    statement.setArray(
-                            10,
-                            SqlArrays.of(
-                                    connection,
-                                    "int8",
-                                    finishes,
-                                    finish -> finish.retention == null ? null : finish.retention.toMillis()));
-                    statement.setArray(11, SqlArrays.of(connection, "int8", finishes, Finish::ranMillis));
-                    statement.setArray(12, SqlArrays.of(connection, "bool", finishes, Finish::timedOut));
-                    statement.setObject(13, node);
-                });
+                """.formatted(HISTORY_WITH_FAILURE, lockTimeout, JobRows.HELD_BY_NODE), statement -> {
+            bindKeys(statement, finishes);
+            SqlArrays.bind(statement, 3, "text", finishes, finish -> EnumText.underscored(finish.status));
+            SqlArrays.bind(statement, 4, "text", finishes, Finish::result);
+            SqlArrays.bind(statement, 5, "text", finishes, Finish::error);
+            SqlArrays.bind(statement, 6, "int8", finishes, Finish::delayMillis);
+            SqlArrays.bind(statement, 7, "int4", finishes, Finish::attemptsGivenBack);
+            SqlArrays.bind(statement, 8, "text", finishes, Finish::checkpoint);
+            SqlArrays.bind(statement, 9, "text", finishes, Finish::progress);
+            SqlArrays.bind(
+                    statement,
+                    10,
+                    "int8",
+                    finishes,
+                    finish -> finish.retention == null ? null : finish.retention.toMillis());
+            SqlArrays.bind(statement, 11, "int8", finishes, Finish::ranMillis);
+            SqlArrays.bind(statement, 12, "bool", finishes, Finish::timedOut);
+            statement.setObject(13, node);
+        });
     }
 
     /** Ends claims in the current transaction; false if this node no longer held one of them. */

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.job.operations.JobLimits;
 import dev.forge.cluster.ratelimit.RateLimit;
 import java.sql.ResultSet;
@@ -20,17 +21,15 @@ import org.springframework.jdbc.core.simple.JdbcClient;
 /** Limits of jobs in {@code forge_job_limits}, and weights of groups. Claims read them there: no node keeps a copy. */
 public final class JobLimitStore {
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
 
     public JobLimitStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
     }
 
     /** Records what a handler declares. Limits that were set at run time stay. */
     public void declare(String name, JobLimits declared, boolean ordered) {
-        bind(client.sql(schema.sql(Schema.BY_NODE + """
+        bind(tables.sql(Schema.BY_NODE + """
                 INSERT INTO ~.forge_job_limits AS l
                     (name, concurrency, group_concurrency, group_rate, group_period, group_burst, ordered, declared_concurrency,
                      declared_group_concurrency, declared_group_rate, declared_group_period, declared_group_burst)
@@ -54,7 +53,7 @@ public final class JobLimitStore {
                       IS DISTINCT FROM
                       (EXCLUDED.ordered, EXCLUDED.declared_concurrency, EXCLUDED.declared_group_concurrency,
                        EXCLUDED.declared_group_rate, EXCLUDED.declared_group_period, EXCLUDED.declared_group_burst)
-                """)), name, declared)
+                """), name, declared)
                 .param("ordered", ordered)
                 .update();
     }
@@ -62,22 +61,21 @@ public final class JobLimitStore {
     /** Records that these handlers declare no limits. Limits that were set at run time stay. */
     public void declareNone(Collection<String> names) {
         String[] all = names.toArray(String[]::new);
-        client.sql(schema.sql(Schema.BY_NODE
-                        + "DELETE FROM ~.forge_job_limits WHERE name = ANY (?::text[]) AND NOT overridden"))
+        tables.sql(Schema.BY_NODE + "DELETE FROM ~.forge_job_limits WHERE name = ANY (?::text[]) AND NOT overridden")
                 .param(all)
                 .update();
-        client.sql(schema.sql(Schema.BY_NODE + """
+        tables.sql(Schema.BY_NODE + """
                 UPDATE ~.forge_job_limits
                 SET ordered = false, declared_concurrency = NULL, declared_group_concurrency = NULL,
                     declared_group_rate = NULL, declared_group_period = NULL, declared_group_burst = NULL, changed_at = clock_timestamp()
                 WHERE name = ANY (?::text[])
                   AND (ordered OR num_nonnulls(declared_concurrency, declared_group_concurrency, declared_group_rate) > 0)
-                """)).param(all).update();
+                """).param(all).update();
     }
 
     /** Sets limits at run time; returns false if the same were set at run time before. */
     public boolean override(String name, JobLimits limits) {
-        return bind(client.sql(schema.sql(Schema.BY_NODE + """
+        return bind(tables.sql(Schema.BY_NODE + """
                 INSERT INTO ~.forge_job_limits AS l
                     (name, overridden, concurrency, group_concurrency, group_rate, group_period, group_burst)
                 VALUES (:name, true, :concurrency, :group_concurrency, :rate, :period * interval '1 millisecond', :burst)
@@ -88,29 +86,26 @@ public final class JobLimitStore {
                 WHERE NOT l.overridden OR (l.concurrency, l.group_concurrency, l.group_rate, l.group_period, l.group_burst)
                       IS DISTINCT FROM
                       (EXCLUDED.concurrency, EXCLUDED.group_concurrency, EXCLUDED.group_rate, EXCLUDED.group_period, EXCLUDED.group_burst)
-                """)), name, limits).update() == 1;
+                """), name, limits).update() == 1;
     }
 
     /** Returns to what the handler declares; false if no limits were set at run time. */
     public boolean reset(String name) {
-        return client.sql(schema.sql(Schema.BY_NODE + """
+        return tables.sql(Schema.BY_NODE + """
                 UPDATE ~.forge_job_limits
                 SET overridden = false, concurrency = declared_concurrency, group_concurrency = declared_group_concurrency,
                     group_rate = declared_group_rate, group_period = declared_group_period, group_burst = declared_group_burst,
                     changed_at = clock_timestamp()
                 WHERE name = ? AND overridden
-                """)).param(name).update() == 1;
+                """).param(name).update() == 1;
     }
 
     /** Returns the limits that hold for jobs of a name; empty if there are none. */
     public Optional<JobLimits> find(String name) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 SELECT concurrency, group_concurrency, group_rate, extract(epoch FROM group_period) * 1000, group_burst
                 FROM ~.forge_job_limits WHERE name = ?
-                """))
-                .param(name)
-                .query((row, n) -> limits(row, 1))
-                .optional();
+                """).param(name).query((row, n) -> limits(row, 1)).optional();
     }
 
     /** Reads limits from five columns: concurrency, concurrency of a group, rate, period in milliseconds, burst. */
@@ -141,7 +136,7 @@ public final class JobLimitStore {
      * this call.
      */
     public Set<String> obey(UUID node) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 WITH limited AS MATERIALIZED (
                     -- Operators may add limits of any name by SQL; only those of handlers matter.
                     SELECT coalesce(array_agg(d.name::text ORDER BY d.name), '{}') AS names
@@ -150,7 +145,7 @@ public final class JobLimitStore {
                     UPDATE ~.forge_nodes n SET limited_names = l.names FROM limited l
                     WHERE n.id = ? AND n.limited_names IS DISTINCT FROM l.names)
                 SELECT names FROM limited
-                """))
+                """)
                 .param(node)
                 .query((row, n) -> Set.of((String[]) row.getArray(1).getArray()))
                 .single();
@@ -163,31 +158,27 @@ public final class JobLimitStore {
      */
     public boolean weigh(String name, String group, @Nullable Integer weight) {
         if (weight == null) {
-            return client.sql(schema.sql(Schema.BY_NODE
-                                    + "DELETE FROM ~.forge_job_weights WHERE name = ? AND job_group = ?"))
+            return tables.sql(Schema.BY_NODE + "DELETE FROM ~.forge_job_weights WHERE name = ? AND job_group = ?")
                             .params(name, group)
                             .update()
                     == 1;
         }
-        return client.sql(schema.sql(Schema.BY_NODE + """
+        return tables.sql(Schema.BY_NODE + """
                         INSERT INTO ~.forge_job_weights AS w (name, job_group, weight) VALUES (?, ?, ?)
                         ON CONFLICT (name, job_group) DO UPDATE SET weight = EXCLUDED.weight WHERE w.weight <> EXCLUDED.weight
-                        """))
-                        .params(name, group, weight)
-                        .update()
-                == 1;
+                        """).params(name, group, weight).update() == 1;
     }
 
     // Housekeeping ------------------------------------------------------------------------------------------
 
     /** Deletes rates that no longer matter; returns how many. */
     public int purgeRates(int most) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 DELETE FROM ~.forge_job_rates
                 WHERE (name, job_group) IN (
                     SELECT name, job_group FROM ~.forge_job_rates
                     WHERE next_at < clock_timestamp() - interval '1 minute'
                     ORDER BY next_at LIMIT ? FOR UPDATE SKIP LOCKED)
-                """)).param(most).update();
+                """).param(most).update();
     }
 }

@@ -4,8 +4,8 @@ package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.job.operations.JobLogLine;
-import java.sql.Connection;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -14,8 +14,6 @@ import java.util.List;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.JdbcTemplate;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Lines that handlers log for their jobs, in {@code forge_job_logs}. */
 public final class JobLogStore {
@@ -28,14 +26,10 @@ public final class JobLogStore {
 
     private static final UUID FIRST = new UUID(0, 0);
 
-    private final Schema schema;
-    private final JdbcTemplate jdbc;
-    private final JdbcClient client;
+    private final Tables tables;
 
     public JobLogStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.jdbc = new JdbcTemplate(source);
-        this.client = JdbcClient.create(jdbc);
+        this.tables = new Tables(schema, source);
     }
 
     /**
@@ -55,7 +49,7 @@ public final class JobLogStore {
     }
 
     private void writeTogether(UUID node, List<NewLine> lines) {
-        jdbc.update(schema.sql("""
+        tables.update("""
                 INSERT INTO ~.forge_job_logs (job_id, epoch, line, attempt, logged_at, message)
                 SELECT d.id, d.epoch, d.line, d.attempt, clock_timestamp() - d.age * interval '1 microsecond', d.message
                 FROM unnest(?::uuid[], ?::bigint[], ?::int[], ?::int[], ?::bigint[], ?::text[])
@@ -63,37 +57,36 @@ public final class JobLogStore {
                 -- A subquery for each line: a join might read the whole table.
                 WHERE (SELECT j.claim_epoch = d.epoch AND (j.worker_id = ? OR j.worker_id IS NULL) FROM ~.forge_jobs j WHERE j.id = d.id)
                 ON CONFLICT DO NOTHING
-                """), statement -> {
-            Connection connection = statement.getConnection();
-            statement.setArray(1, SqlArrays.of(connection, "uuid", lines, line -> line.claim.id()));
-            statement.setArray(2, SqlArrays.of(connection, "int8", lines, line -> line.claim.epoch()));
-            statement.setArray(3, SqlArrays.of(connection, "int4", lines, NewLine::number));
-            statement.setArray(4, SqlArrays.of(connection, "int4", lines, NewLine::attempt));
-            statement.setArray(5, SqlArrays.of(connection, "int8", lines, NewLine::ageMicros));
-            statement.setArray(6, SqlArrays.of(connection, "text", lines, NewLine::message));
+                """, statement -> {
+            SqlArrays.bind(statement, 1, "uuid", lines, line -> line.claim.id());
+            SqlArrays.bind(statement, 2, "int8", lines, line -> line.claim.epoch());
+            SqlArrays.bind(statement, 3, "int4", lines, NewLine::number);
+            SqlArrays.bind(statement, 4, "int4", lines, NewLine::attempt);
+            SqlArrays.bind(statement, 5, "int8", lines, NewLine::ageMicros);
+            SqlArrays.bind(statement, 6, "text", lines, NewLine::message);
             statement.setObject(7, node);
         });
     }
 
     /** Deletes all but the last lines of jobs. */
     public void trim(Collection<UUID> jobs) {
-        client.sql(schema.sql("""
+        tables.sql("""
                 DELETE FROM ~.forge_job_logs l
                 USING unnest(:jobs::uuid[]) AS d (id)
                 CROSS JOIN LATERAL (SELECT k.epoch, k.line FROM ~.forge_job_logs k WHERE k.job_id = d.id
                                     ORDER BY k.epoch DESC, k.line DESC OFFSET %d LIMIT 1) AS oldest
                 WHERE l.job_id = d.id AND (l.epoch, l.line) < (oldest.epoch, oldest.line)
-                """.formatted(MOST_LINES - 1)))
+                """.formatted(MOST_LINES - 1))
                 .param("jobs", jobs.toArray(UUID[]::new))
                 .update();
     }
 
     /** Returns the last lines of a job, the oldest first. */
     public List<JobLogLine> read(UUID job) {
-        var lines = new ArrayList<>(client.sql(schema.sql("""
+        var lines = new ArrayList<>(tables.sql("""
                 SELECT attempt, epoch, logged_at, message FROM ~.forge_job_logs WHERE job_id = ?
                 ORDER BY epoch DESC, line DESC LIMIT %d
-                """.formatted(MOST_LINES)))
+                """.formatted(MOST_LINES))
                 .param(job)
                 .query((row, n) -> new JobLogLine(
                         row.getInt(1),
@@ -107,7 +100,7 @@ public final class JobLogStore {
 
     /** Deletes the lines of jobs. */
     public void delete(Collection<UUID> jobs) {
-        client.sql(schema.sql("DELETE FROM ~.forge_job_logs WHERE job_id = ANY (:jobs)"))
+        tables.sql("DELETE FROM ~.forge_job_logs WHERE job_id = ANY (:jobs)")
                 .param("jobs", jobs.toArray(UUID[]::new))
                 .update();
     }
@@ -127,7 +120,7 @@ public final class JobLogStore {
      * @param most how many jobs are looked at
      */
     public Swept sweep(@Nullable UUID after, int most) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 WITH RECURSIVE logged (id, n) AS (
                     (SELECT job_id, 1 FROM ~.forge_job_logs WHERE job_id > :after ORDER BY job_id LIMIT 1)
                     UNION ALL
@@ -139,7 +132,7 @@ public final class JobLogStore {
                           AND (SELECT j.id FROM ~.forge_jobs j WHERE j.id = logged.id) IS NULL))
                     RETURNING 1)
                 SELECT (SELECT id FROM logged WHERE n = :most), (SELECT count(*) FROM gone)
-                """))
+                """)
                 .param("after", after == null ? FIRST : after)
                 .param("most", most)
                 .query((row, n) -> new Swept(row.getObject(1, UUID.class), row.getInt(2)))

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -10,8 +11,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import javax.sql.DataSource;
-import org.springframework.jdbc.core.JdbcTemplate;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** The names of jobs: those that nodes know, those that are paused, and those of pending jobs. */
 public final class JobNameStore {
@@ -43,36 +42,34 @@ public final class JobNameStore {
                  ORDER BY coalesce(j.worker_capability, ''), %s DESC, j.scheduled_at LIMIT (SELECT %%d)) AS few)
             """.formatted(Queue.RANK);
 
-    private final Schema schema;
-    private final JdbcTemplate jdbc;
-    private final JdbcClient client;
+    private final Tables tables;
 
     public JobNameStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.jdbc = new JdbcTemplate(source);
-        this.client = JdbcClient.create(jdbc);
+        this.tables = new Tables(schema, source);
     }
 
     /** Pauses a name: its jobs are not claimed. Returns false if it was paused before. */
     public boolean pause(String name) {
-        return jdbc.update(
-                        schema.sql(Schema.BY_NODE
-                                + "INSERT INTO ~.forge_job_pauses (name) VALUES (?) ON CONFLICT DO NOTHING"),
-                        name)
+        return tables.sql(Schema.BY_NODE + "INSERT INTO ~.forge_job_pauses (name) VALUES (?) ON CONFLICT DO NOTHING")
+                        .param(name)
+                        .update()
                 == 1;
     }
 
     /** Resumes a name; false if it was not paused. */
     public boolean resume(String name) {
-        return jdbc.update(schema.sql(Schema.BY_NODE + "DELETE FROM ~.forge_job_pauses WHERE name = ?"), name) == 1;
+        return tables.sql(Schema.BY_NODE + "DELETE FROM ~.forge_job_pauses WHERE name = ?")
+                        .param(name)
+                        .update()
+                == 1;
     }
 
     /** Returns the names that are paused: all that a node has or had a handler for, and the first 1,000 other ones. */
     public Set<String> paused() {
-        return new TreeSet<>(client.sql(schema.sql("""
+        return new TreeSet<>(tables.sql("""
                         SELECT p.name FROM ~.forge_job_names k JOIN ~.forge_job_pauses p ON p.name = k.name
                         UNION (SELECT name FROM ~.forge_job_pauses ORDER BY name LIMIT %d)
-                        """.formatted(MOST_PAUSED)))
+                        """.formatted(MOST_PAUSED))
                 .query((row, n) -> row.getString(1))
                 .list());
     }
@@ -121,10 +118,9 @@ public final class JobNameStore {
 
     /** Returns the names that a live node has a handler for. */
     public Set<String> liveNames() {
-        return new HashSet<>(
-                client.sql(schema.sql("SELECT DISTINCT unnest(handlers) FROM ~.forge_nodes WHERE status <> 'dead'"))
-                        .query((row, n) -> row.getString(1))
-                        .list());
+        return new HashSet<>(tables.sql("SELECT DISTINCT unnest(handlers) FROM ~.forge_nodes WHERE status <> 'dead'")
+                .query((row, n) -> row.getString(1))
+                .list());
     }
 
     private static String notReserved(String name) {
@@ -135,12 +131,12 @@ public final class JobNameStore {
     private FewNames few(String names, String count, int limit, List<String> withoutPrefixes) {
         var first = new LinkedHashMap<String, Long>();
         long[] all = {0};
-        client.sql(schema.sql("""
+        tables.sql("""
                         WITH %s, found (name, known) AS MATERIALIZED (%s)
                         SELECT p.name, %s, (SELECT count(*) FROM found)
                         FROM (SELECT name, known FROM found ORDER BY known DESC, name LIMIT :limit) AS p
                         ORDER BY p.known DESC, p.name
-                        """.formatted(PENDING_NAMES, names, count)))
+                        """.formatted(PENDING_NAMES, names, count))
                 .param("limit", limit)
                 .param("prefixes", withoutPrefixes.toArray(String[]::new))
                 .query(row -> {
@@ -152,22 +148,19 @@ public final class JobNameStore {
 
     /** Returns whether a node has or had a handler for jobs of that name. */
     public boolean hasHandler(String name) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                         SELECT EXISTS (SELECT FROM ~.forge_job_names WHERE name = :name)
                             OR EXISTS (SELECT FROM ~.forge_nodes WHERE :name = ANY (handlers))
-                        """))
-                .param("name", name)
-                .query(Boolean.class)
-                .single();
+                        """).param("name", name).query(Boolean.class).single();
     }
 
     /** Returns whether a node has or had a handler for jobs of that name, or such a job has not ended. */
     public boolean knows(String name) {
         return hasHandler(name)
-                || client.sql(schema.sql("""
+                || tables.sql("""
                                 SELECT EXISTS (SELECT FROM ~.forge_jobs WHERE name = :name AND status = 'pending')
                                     OR EXISTS (SELECT FROM ~.forge_jobs WHERE name = :name AND status IN %s)
-                                """.formatted(JobRows.HELD)))
+                                """.formatted(JobRows.HELD))
                         .param("name", name)
                         .query(Boolean.class)
                         .single();

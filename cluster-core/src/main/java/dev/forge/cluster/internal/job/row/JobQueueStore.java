@@ -4,7 +4,7 @@ package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.database.SqlArrays;
-import java.sql.Connection;
+import dev.forge.cluster.internal.database.Tables;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
@@ -20,7 +20,6 @@ import java.util.Optional;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.JdbcTemplate;
 
 /**
  * Finds queues with due jobs. A {@link Queue} holds the pending jobs of one name, capability and priority, those with a group
@@ -35,12 +34,10 @@ public final class JobQueueStore {
      */
     private static final int SEARCH_SECONDS = 2;
 
-    private final Schema schema;
-    private final JdbcTemplate jdbc;
+    private final Tables tables;
 
     public JobQueueStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.jdbc = new JdbcTemplate(source);
+        this.tables = new Tables(schema, source);
     }
 
     /**
@@ -79,21 +76,18 @@ public final class JobQueueStore {
 
     /** Finds a job that is due, waits for no other, and whose name is not paused. */
     public Optional<DueJob> find(UUID job) {
-        return jdbc
-                .query(
-                        schema.sql("""
+        return tables.sql("""
                         SELECT j.name, coalesce(j.worker_capability, ''), %s, j.scheduled_at, j.job_group FROM ~.forge_jobs j
                         WHERE j.id = ? AND j.status = 'pending' AND j.waits_for IS NULL AND j.scheduled_at <= now()
                           AND NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = j.name)
-                        """.formatted(Queue.RANK)),
-                        (row, n) -> new DueJob(
-                                job,
-                                Queue.ranked(row.getString(1), row.getString(2), row.getInt(3)),
-                                new Mark(row.getObject(4, OffsetDateTime.class).toInstant(), job),
-                                row.getString(5)),
-                        job)
-                .stream()
-                .findFirst();
+                        """.formatted(Queue.RANK))
+                .param(job)
+                .query((row, n) -> new DueJob(
+                        job,
+                        Queue.ranked(row.getString(1), row.getString(2), row.getInt(3)),
+                        new Mark(row.getObject(4, OffsetDateTime.class).toInstant(), job),
+                        row.getString(5)))
+                .optional();
     }
 
     /** The oldest due job of a queue. */
@@ -179,11 +173,9 @@ public final class JobQueueStore {
      */
     public Queues recentQueues(Collection<String> names, Collection<String> capabilities, Duration reach) {
         var found = new Found(Integer.MAX_VALUE);
-        jdbc.query(
-                connection -> {
-                    // For each possible rank: finding out which ranks exist would read the dead entries.
-                    PreparedStatement statement = connection.prepareStatement(
-                            schema.sql("""
+        tables.query(
+                // For each possible rank: finding out which ranks exist would read the dead entries.
+                """
                             WITH queue (name, capability, rank, head, head_id, depth) AS (
                                 SELECT n.name, c.capability, r.rank, first.scheduled_at, first.id, 0
                                 FROM unnest(?::text[]) AS n (name) CROSS JOIN unnest(?::text[]) AS c (capability)
@@ -195,12 +187,12 @@ public final class JobQueueStore {
                                       AND j.scheduled_at >= now() - ? * interval '1 millisecond'
                                     ORDER BY j.scheduled_at, j.id LIMIT 1) AS first
                                 WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = n.name)
-                            """.formatted(Queue.RANK, Queue.LARGEST_RANK) + SEEN));
+                            """.formatted(Queue.RANK, Queue.LARGEST_RANK) + SEEN,
+                statement -> {
                     statement.setQueryTimeout(SEARCH_SECONDS);
-                    statement.setArray(1, connection.createArrayOf("text", names.toArray()));
-                    statement.setArray(2, connection.createArrayOf("text", capabilities.toArray()));
+                    SqlArrays.bind(statement, 1, "text", List.copyOf(names), name -> name);
+                    SqlArrays.bind(statement, 2, "text", List.copyOf(capabilities), capability -> capability);
                     statement.setLong(3, reach.toMillis());
-                    return statement;
                 },
                 found::add);
         return found.queues();
@@ -209,12 +201,10 @@ public final class JobQueueStore {
     /** Returns the queues that are not paused. */
     public Queues queues(Search search) {
         var found = new Found(search.most);
-        jdbc.query(
-                connection -> {
-                    // The first pending row of a queue has both its rank and its oldest time, so that dead entries
-                    // are read once. Between queues with a mark there may be unknown ones: gaps.
-                    PreparedStatement statement =
-                            connection.prepareStatement(schema.sql("""
+        tables.query(
+                // The first pending row of a queue has both its rank and its oldest time, so that dead entries
+                // are read once. Between queues with a mark there may be unknown ones: gaps.
+                """
                             WITH RECURSIVE gap (name, capability, above, rank, head, head_id, depth) AS (
                                 SELECT g.name, g.capability, g.above, first.rank, first.scheduled_at, first.id, 1
                                 FROM unnest(?::text[], ?::text[], ?::bigint[], ?::bigint[])
@@ -249,10 +239,10 @@ public final class JobQueueStore {
                                       AND %1$s = m.rank AND (j.scheduled_at, j.id) >= (m.mark, m.id)
                                     ORDER BY j.scheduled_at, j.id LIMIT 1) AS first ON true
                                 WHERE NOT EXISTS (SELECT FROM ~.forge_job_pauses p WHERE p.name = m.name)
-                            """.formatted(Queue.RANK) + SEEN));
+                            """.formatted(Queue.RANK) + SEEN,
+                statement -> {
                     statement.setQueryTimeout(SEARCH_SECONDS);
                     Places.of(search).bind(statement, search.most);
-                    return statement;
                 },
                 found::add);
         return found.queues();
@@ -293,23 +283,21 @@ public final class JobQueueStore {
         }
 
         void bind(PreparedStatement statement, int most) throws SQLException {
-            Connection connection = statement.getConnection();
-            statement.setArray(1, SqlArrays.of(connection, "text", gaps, Gap::name));
-            statement.setArray(2, SqlArrays.of(connection, "text", gaps, Gap::capability));
-            statement.setArray(3, SqlArrays.of(connection, "int8", gaps, Gap::above));
-            statement.setArray(4, SqlArrays.of(connection, "int8", gaps, Gap::below));
+            SqlArrays.bind(statement, 1, "text", gaps, Gap::name);
+            SqlArrays.bind(statement, 2, "text", gaps, Gap::capability);
+            SqlArrays.bind(statement, 3, "int8", gaps, Gap::above);
+            SqlArrays.bind(statement, 4, "int8", gaps, Gap::below);
             statement.setInt(5, most);
-            statement.setArray(6, SqlArrays.of(connection, "text", marked, head -> head.queue.name()));
-            statement.setArray(7, SqlArrays.of(connection, "text", marked, head -> head.queue.capability()));
-            statement.setArray(8, SqlArrays.of(connection, "int4", marked, head -> head.queue.rank()));
-            statement.setArray(
+            SqlArrays.bind(statement, 6, "text", marked, head -> head.queue.name());
+            SqlArrays.bind(statement, 7, "text", marked, head -> head.queue.capability());
+            SqlArrays.bind(statement, 8, "int4", marked, head -> head.queue.rank());
+            SqlArrays.bind(
+                    statement,
                     9,
-                    SqlArrays.of(
-                            connection,
-                            "timestamptz",
-                            marked,
-                            head -> head.mark.scheduledAt().toString()));
-            statement.setArray(10, SqlArrays.of(connection, "uuid", marked, head -> head.mark.id()));
+                    "timestamptz",
+                    marked,
+                    head -> head.mark.scheduledAt().toString());
+            SqlArrays.bind(statement, 10, "uuid", marked, head -> head.mark.id());
         }
     }
 }

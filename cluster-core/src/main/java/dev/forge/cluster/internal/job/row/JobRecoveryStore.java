@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
 import java.sql.ResultSet;
@@ -42,12 +43,10 @@ public final class JobRecoveryStore {
 
     private static final UUID FIRST = new UUID(0, 0);
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
 
     public JobRecoveryStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
     }
 
     /**
@@ -76,7 +75,7 @@ public final class JobRecoveryStore {
     /** The error of a job that has ended; those of pending jobs are not needed. */
     private static final String ERROR = "CASE WHEN j.status <> 'pending' THEN left(j.last_error, 2000) END";
 
-    private static Recovered recovered(ResultSet row, UUID node) throws SQLException {
+    private static Recovered recovered(ResultSet row, @Nullable UUID node) throws SQLException {
         return new Recovered(
                 row.getObject(1, UUID.class),
                 row.getString(2),
@@ -89,13 +88,13 @@ public final class JobRecoveryStore {
 
     /** Takes jobs from a dead node, in the caller's transaction. Leaves locked rows, and those beyond the limit, to the sweep. */
     public List<Recovered> recoverFrom(UUID node, CrashRule crash, int limit) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 UPDATE ~.forge_jobs j SET %s
                 WHERE id = ANY (ARRAY(
                     SELECT id FROM ~.forge_jobs WHERE worker_id = ? AND status IN ('claimed', 'running')
                     ORDER BY id LIMIT (SELECT ?::int) FOR UPDATE SKIP LOCKED))
                 RETURNING j.id, j.name, %s, j.recoveries, j.status, %s
-                """.formatted(recovery(crash), silentMillis("j"), ERROR)))
+                """.formatted(recovery(crash), silentMillis("j"), ERROR))
                 .params(node, limit)
                 .query((row, n) -> recovered(row, node))
                 .list();
@@ -123,8 +122,7 @@ public final class JobRecoveryStore {
     /** Returns the jobs that {@link #sweep(CrashRule, Overdue)} would take now, including those whose rows are locked. */
     public List<UUID> overdue(Overdue overdue) {
         return overdue(
-                        schema.sql("SELECT id FROM (%s ORDER BY j.id LIMIT (SELECT :limit::int)) AS overdue"
-                                .formatted(OVERDUE)),
+                        "SELECT id FROM (%s ORDER BY j.id LIMIT (SELECT :limit::int)) AS overdue".formatted(OVERDUE),
                         overdue)
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
@@ -136,28 +134,21 @@ public final class JobRecoveryStore {
      * @param among only these jobs; null: all jobs
      */
     public List<Recovered> sweep(CrashRule rule, Overdue overdue, @Nullable Collection<UUID> among) {
-        return overdue(schema.sql("""
+        return overdue("""
                 WITH overdue AS MATERIALIZED (
                     %s AND (:among::uuid[] IS NULL OR j.id = ANY (:among::uuid[]))
                     ORDER BY j.id LIMIT (SELECT :limit::int) FOR UPDATE SKIP LOCKED)
                 UPDATE ~.forge_jobs j SET %s
                 FROM overdue o WHERE j.id = o.id
-                RETURNING j.id, j.name, o.worker_id, %s, j.recoveries, j.status, %s
-                """.formatted(OVERDUE, recovery(rule), silentMillis("o"), ERROR)), overdue)
+                RETURNING j.id, j.name, %s, j.recoveries, j.status, %s, o.worker_id
+                """.formatted(OVERDUE, recovery(rule), silentMillis("o"), ERROR), overdue)
                 .param("among", among == null ? null : among.toArray(UUID[]::new), Types.ARRAY)
-                .query((row, n) -> new Recovered(
-                        row.getObject(1, UUID.class),
-                        row.getString(2),
-                        row.getObject(3, UUID.class),
-                        row.getLong(4),
-                        row.getInt(5),
-                        EnumText.parse(JobStatus.class, row.getString(6)),
-                        row.getString(7)))
+                .query((row, n) -> recovered(row, row.getObject(7, UUID.class)))
                 .list();
     }
 
     private JdbcClient.StatementSpec overdue(String sql, Overdue overdue) {
-        return client.sql(sql)
+        return tables.sql(sql)
                 .param("grace", overdue.grace)
                 .param("unstarted", overdue.claimStartTimeout.toMillis())
                 .param("after", overdue.after == null ? FIRST : overdue.after)
@@ -171,12 +162,12 @@ public final class JobRecoveryStore {
      * @param reason why; becomes the last error of the job
      */
     public Optional<Recovered> returnUnreadable(UUID node, ClaimKey key, CrashRule rule, String reason) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 UPDATE ~.forge_jobs j SET %s
                 WHERE j.id = :id AND j.claim_epoch = :epoch AND j.worker_id = :node AND j.status IN %s
                 RETURNING j.id, j.name, 0, j.recoveries, j.status, %s
                 """.formatted(
-                        recovery(rule, "true", ":reason", ":reason", "j.attempt_history"), JobRows.HELD, ERROR)))
+                                recovery(rule, "true", ":reason", ":reason", "j.attempt_history"), JobRows.HELD, ERROR))
                 .param("id", key.id())
                 .param("epoch", key.epoch())
                 .param("node", node)
@@ -192,16 +183,15 @@ public final class JobRecoveryStore {
      * @param age only jobs claimed longer ago, so that claims in progress are left alone
      */
     public int returnUnknown(UUID node, Collection<UUID> known, Duration age) {
-        return client.sql(schema.sql("""
-                UPDATE ~.forge_jobs
-                SET status = 'pending', worker_id = NULL, lease_expires_at = NULL, attempts = greatest(attempts, 1) - 1
-                WHERE id = ANY (ARRAY(
+        return tables.sql("""
+                UPDATE ~.forge_jobs j SET %s
+                WHERE j.id = ANY (ARRAY(
                     SELECT id FROM ~.forge_jobs
-                    WHERE worker_id = :node AND status IN %1$s AND id <> ALL (:known::uuid[])
+                    WHERE worker_id = :node AND status IN %2$s AND id <> ALL (:known::uuid[])
                       AND claimed_at < clock_timestamp() - :age * interval '1 millisecond'
                     ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED))
-                  AND worker_id = :node AND status IN %1$s
-                """.formatted(JobRows.HELD)))
+                  AND j.worker_id = :node AND j.status IN %2$s
+                """.formatted(HeldJobStore.GIVEN_BACK, JobRows.HELD))
                 .param("node", node)
                 .param("known", known.toArray(UUID[]::new))
                 .param("age", age.toMillis())

@@ -34,6 +34,17 @@ public final class JobRows {
             j.worker_id IS NOT DISTINCT FROM ?
             AND j.status NOT IN ('pending', 'completed', 'failed', 'cancelled', 'abandoned')""";
 
+    /** The claims among ids and epochs of parameters that the node of a third parameter holds, as rows {@code j}. */
+    static final String CLAIMS_OF_NODE = """
+            unnest((SELECT ?::uuid[]), (SELECT ?::bigint[])) AS d (id, epoch)
+            JOIN ~.forge_jobs j ON j.id = d.id AND j.claim_epoch = d.epoch WHERE %s""".formatted(HELD_BY_NODE);
+
+    /** Whether the name of row {@code j} begins with none of the prefixes of an array. */
+    static final String NOT_RESERVED =
+            "NOT EXISTS (SELECT FROM unnest(?::text[]) AS r (prefix) WHERE starts_with(j.name, r.prefix))";
+
+    static final String UNIQUE_VIOLATION = "23505";
+
     /** The largest number of JSON characters in the parameters of one statement, approximately. */
     private static final long STATEMENT_LENGTH = 8_000_000;
 

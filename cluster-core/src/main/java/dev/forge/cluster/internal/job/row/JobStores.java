@@ -12,7 +12,7 @@ import javax.sql.DataSource;
  *     stores are on that of the cluster
  */
 public record JobStores(
-        JobSuccessorStore successors,
+        JobReleaseStore successors,
         JobQueueStore queues,
         JobClaimStore claims,
         HeldJobStore held,
@@ -24,7 +24,7 @@ public record JobStores(
 
     public static JobStores of(Schema schema, DataSource control, DataSource application) {
         return new JobStores(
-                new JobSuccessorStore(schema, control),
+                new JobReleaseStore(schema, control),
                 new JobQueueStore(schema, control),
                 new JobClaimStore(schema, control),
                 new HeldJobStore(schema, control),

@@ -10,8 +10,8 @@ import dev.forge.cluster.internal.job.row.HandlerTransactionStore;
 import dev.forge.cluster.internal.job.row.HeldJobStore;
 import dev.forge.cluster.internal.job.row.JobFinishStore;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
+import dev.forge.cluster.internal.job.row.JobReleaseStore;
 import dev.forge.cluster.internal.job.row.JobStores;
-import dev.forge.cluster.internal.job.row.JobSuccessorStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.ErrorText;
 import dev.forge.cluster.internal.runtime.RowLog;
@@ -39,7 +39,7 @@ final class HandlerTransaction {
     private final RowLog rows = new RowLog();
     private final HandlerTransactionStore store;
     private final JobFinishStore finishes;
-    private final JobSuccessorStore successors;
+    private final JobReleaseStore successors;
     private final HeldJobStore held;
     private final HandlerIsolation isolation;
 

@@ -2,15 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.upkeep;
 
+import dev.forge.cluster.internal.database.Schema;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.OwnedJobs;
 import dev.forge.cluster.internal.job.handler.WorkerSettings;
 import dev.forge.cluster.internal.job.row.JobBatchStore;
-import dev.forge.cluster.internal.job.row.JobKeeping;
 import dev.forge.cluster.internal.job.row.JobLimitStore;
 import dev.forge.cluster.internal.job.row.JobLogStore;
 import dev.forge.cluster.internal.job.row.JobNameStore;
+import dev.forge.cluster.internal.job.row.JobPurgeStore;
 import dev.forge.cluster.internal.job.row.UniqueJobStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
@@ -22,6 +23,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.stream.Collectors;
+import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
@@ -47,9 +49,9 @@ public final class JobHousekeeping {
 
     private final WorkerSettings.Keeping retention;
     private final JobHandlers handlers;
-    private final JobKeeping keeping;
+    private final JobPurgeStore keeping;
     private final JobNameStore names;
-    private final JobKeeping vacuuming;
+    private final JobPurgeStore vacuuming;
     private final PurgeBatch purge;
     private final JobLimitStore limits;
     private final PurgeBatch purgeOfRates;
@@ -70,27 +72,22 @@ public final class JobHousekeeping {
     public JobHousekeeping(Node node, WorkerSettings.Keeping retention, JobHandlers handlers) {
         this.retention = retention;
         this.handlers = handlers;
-        this.keeping =
-                new JobKeeping(node.resources().schema(), node.resources().control());
-        this.names =
-                new JobNameStore(node.resources().schema(), node.resources().control());
+        Schema schema = node.resources().schema();
+        DataSource control = node.resources().control();
+        this.keeping = new JobPurgeStore(schema, control);
+        this.names = new JobNameStore(schema, control);
         // On a dedicated connection: a vacuum may take long.
-        this.vacuuming =
-                new JobKeeping(node.resources().schema(), node.resources().direct());
+        this.vacuuming = new JobPurgeStore(schema, node.resources().direct());
         this.purge = new PurgeBatch("finished jobs", PURGE_BATCH, node::nanos);
-        this.limits =
-                new JobLimitStore(node.resources().schema(), node.resources().control());
-        this.logs = new JobLogStore(node.resources().schema(), node.resources().control());
+        this.limits = new JobLimitStore(schema, control);
+        this.logs = new JobLogStore(schema, control);
         this.purgeOfRates = new PurgeBatch("rates of groups", PURGE_BATCH, node::nanos);
-        this.batches =
-                new JobBatchStore(node.resources().schema(), node.resources().control());
+        this.batches = new JobBatchStore(schema, control);
         this.purgeOfBatches = new PurgeBatch("batches of jobs", PURGE_BATCH, node::nanos);
-        var undeletable =
-                new UndeletableStore(node.resources().schema(), node.resources().control());
-        this.undeletableJobs = new PurgeBatch.SetAside(undeletable, "forge_jobs", JobKeeping.FINISHED_JOB);
+        var undeletable = new UndeletableStore(schema, control);
+        this.undeletableJobs = new PurgeBatch.SetAside(undeletable, "forge_jobs", JobPurgeStore.FINISHED_JOB);
         this.undeletableBatches = new PurgeBatch.SetAside(undeletable, "forge_job_batches", JobBatchStore.ENDED_BATCH);
-        this.windows =
-                new UniqueJobStore(node.resources().schema(), node.resources().control());
+        this.windows = new UniqueJobStore(schema, control);
         this.purgeOfWindows = new PurgeBatch("windows of unique keys", PURGE_BATCH, node::nanos);
     }
 
@@ -99,7 +96,7 @@ public final class JobHousekeeping {
         String awaited = handlers.owned().stream()
                 .map(owned -> "(" + owned.awaitedCondition() + ")")
                 .collect(Collectors.joining(" OR "));
-        var expiry = new JobKeeping.Expiry(retention.completed(), retention.failed(), awaited);
+        var expiry = new JobPurgeStore.Expiry(retention.completed(), retention.failed(), awaited);
         Loop.each(
                 () -> purge.deleteAll(
                         new PurgeBatch.Rows(

@@ -6,14 +6,14 @@ import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.database.failure.DatabaseFailure.Kind;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.handler.WorkerSettings;
-import dev.forge.cluster.internal.job.row.JobClockStore;
-import dev.forge.cluster.internal.job.row.JobClockStore.DatabaseTime;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.Overdue;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.Recovered;
-import dev.forge.cluster.internal.job.row.JobSuccessorStore;
-import dev.forge.cluster.internal.job.row.JobSuccessorStore.Freed;
-import dev.forge.cluster.internal.job.row.JobSuccessorStore.Place;
+import dev.forge.cluster.internal.job.row.JobReleaseStore;
+import dev.forge.cluster.internal.job.row.JobReleaseStore.Freed;
+import dev.forge.cluster.internal.job.row.JobReleaseStore.Place;
+import dev.forge.cluster.internal.job.row.JobScheduleStore;
+import dev.forge.cluster.internal.job.row.JobScheduleStore.DatabaseTime;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.node.Node;
 import dev.forge.cluster.internal.runtime.Bisect;
@@ -61,14 +61,14 @@ public final class JobSweeper {
     private final Node node;
     private final WorkerSettings settings;
     private final JobMonitor monitor;
-    private final JobSuccessorStore successors;
+    private final JobReleaseStore successors;
     private final JobRecoveryStore recoveries;
     private final RowLog rows = new RowLog();
 
     /** How many jobs a statement recovers at present. */
     private final Portion portion = new Portion(LARGEST_BATCH);
 
-    private final JobClockStore clock;
+    private final JobScheduleStore clock;
     private final SetBackClock setBack;
 
     private volatile long graceUntil;
@@ -94,7 +94,7 @@ public final class JobSweeper {
             Node node,
             WorkerSettings settings,
             JobMonitor monitor,
-            JobSuccessorStore successors,
+            JobReleaseStore successors,
             JobRecoveryStore recoveries) {
         this.node = node;
         this.settings = settings;
@@ -102,7 +102,7 @@ public final class JobSweeper {
         this.successors = successors;
         this.recoveries = recoveries;
         this.clock =
-                new JobClockStore(node.resources().schema(), node.resources().control());
+                new JobScheduleStore(node.resources().schema(), node.resources().control());
         this.setBack = new SetBackClock(clock, node::nanos);
     }
 
@@ -134,15 +134,15 @@ public final class JobSweeper {
         // Followers observe the clock, too: the next leader has to know of a step before its first term.
         DatabaseTime time = clock.read();
         Duration step = step(time.now());
-        if (step.compareTo(JobClockStore.STEP) > 0) {
+        if (step.compareTo(JobScheduleStore.STEP) > 0) {
             log.warn(
                     "The database clock was set forward by more than {} s. Expired job leases are ignored for"
                             + " forge.cluster.sweep.startup-grace.",
-                    JobClockStore.STEP.toSeconds());
+                    JobScheduleStore.STEP.toSeconds());
             extendGrace(now);
         }
         Instant before = time.now().minus(step);
-        if (JobClockStore.isBehind(time.now(), before) && before.isAfter(shown)) {
+        if (JobScheduleStore.isBehind(time.now(), before) && before.isAfter(shown)) {
             shown = before;
         }
         if (!node.elector().isLeader(Leadership.SCHEDULER)) {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.job.upkeep;
 
-import dev.forge.cluster.internal.job.row.JobClockStore;
-import dev.forge.cluster.internal.job.row.JobClockStore.Moved;
+import dev.forge.cluster.internal.job.row.JobScheduleStore;
+import dev.forge.cluster.internal.job.row.JobScheduleStore.Moved;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import java.time.Duration;
 import java.time.Instant;
@@ -24,7 +24,7 @@ public final class SetBackClock {
     /** How long one sweep moves jobs; the next one continues. */
     private static final Duration LONGEST = Duration.ofSeconds(2);
 
-    private final JobClockStore store;
+    private final JobScheduleStore store;
     private final LongSupplier nanos;
 
     /** The newest time whose jobs are moved, or have been; null while the clock is right. */
@@ -34,7 +34,7 @@ public final class SetBackClock {
     private boolean completed;
     private long moved;
 
-    SetBackClock(JobClockStore store, LongSupplier nanos) {
+    SetBackClock(JobScheduleStore store, LongSupplier nanos) {
         this.store = store;
         this.nanos = nanos;
     }
@@ -47,11 +47,11 @@ public final class SetBackClock {
      * @return whether jobs may be due now
      */
     boolean pass(Instant time, Instant shown) {
-        if (!JobClockStore.isBehind(time, shown)) {
+        if (!JobScheduleStore.isBehind(time, shown)) {
             newest = null;
             return false;
         }
-        if (newest == null || JobClockStore.isBehind(newest, shown)) {
+        if (newest == null || JobScheduleStore.isBehind(newest, shown)) {
             newest = shown;
             last = null;
             completed = false;

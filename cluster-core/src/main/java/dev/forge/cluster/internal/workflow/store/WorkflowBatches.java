@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow.store;
 
+import static dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.array;
+
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
+import dev.forge.cluster.internal.job.row.JobFinishStore;
 import dev.forge.cluster.internal.job.row.JobRows;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RecordedRun;
@@ -18,10 +22,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import java.util.function.Function;
 import java.util.stream.Collectors;
 import javax.sql.DataSource;
-import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /**
@@ -31,12 +33,10 @@ import org.springframework.jdbc.core.simple.JdbcClient;
  */
 public final class WorkflowBatches {
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
 
     public WorkflowBatches(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
     }
 
     /** A run with more bytes is read with a statement of its own. */
@@ -46,9 +46,7 @@ public final class WorkflowBatches {
     public Map<RunClaim, RecordedRun> load(Collection<RunClaim> claims) {
         Map<UUID, RunClaim> byRun = claims.stream().collect(Collectors.toMap(RunClaim::run, claim -> claim));
         var rows = new RecordedRuns();
-        client.sql(schema.sql(LOAD))
-                .param("runs", byRun.keySet().toArray(UUID[]::new))
-                .query(rows);
+        tables.sql(LOAD).param("runs", byRun.keySet().toArray(UUID[]::new)).query(rows);
         var loaded = new HashMap<RunClaim, RecordedRun>();
         byRun.forEach((run, claim) -> {
             RecordedRun recorded = rows.find(run);
@@ -83,6 +81,20 @@ public final class WorkflowBatches {
         return status == WorkflowStatus.RUNNING || status == WorkflowStatus.COMPENSATING;
     }
 
+    private static final String CLAIMS =
+            "unnest((SELECT :runs::uuid[]), (SELECT :epochs::bigint[]), (SELECT :nodes::uuid[])) AS c (run, epoch, node)";
+
+    private static final String CLAIM_HELD =
+            "j.id = c.run AND j.claim_epoch = c.epoch AND j.worker_id = c.node AND j.status IN " + JobRows.HELD;
+
+    private static final String RECORD = """
+            WITH held AS MATERIALIZED (
+                SELECT j.id FROM %s JOIN ~.forge_jobs j ON %s FOR SHARE OF j SKIP LOCKED),
+            saved AS (%s)
+            SELECT r.id, (SELECT count(*) FROM saved WHERE saved.run_id = r.id AND saved.kind = 'step'), r.unwinding
+            FROM held JOIN ~.forge_workflow_runs r ON r.id = held.id
+            """.formatted(CLAIMS, CLAIM_HELD, WorkflowHistoryStore.upsertSteps("held"));
+
     /** Records steps. */
     public Map<RunClaim, WriteResult> record(Map<RunClaim, List<StepRow>> rowsByClaim) {
         List<RunClaim> claims = List.copyOf(rowsByClaim.keySet());
@@ -93,18 +105,7 @@ public final class WorkflowBatches {
             steps.put(claim.run(), WorkflowHistoryStore.countSteps(rowsOfRun));
             rowsOfRun.forEach(row -> rows.add(new RunRow(claim.run(), row)));
         });
-        WorkflowHistoryStore.bindRows(
-                        bindClaims(
-                                client.sql(schema.sql(
-                                        """
-                WITH held AS MATERIALIZED (
-                    SELECT j.id FROM %s JOIN ~.forge_jobs j ON %s FOR SHARE OF j SKIP LOCKED),
-                saved AS (%s)
-                SELECT r.id, (SELECT count(*) FROM saved WHERE saved.run_id = r.id AND saved.kind = 'step'), r.unwinding
-                FROM held JOIN ~.forge_workflow_runs r ON r.id = held.id
-                """.formatted(CLAIMS, CLAIM_HELD, WorkflowHistoryStore.upsertSteps("held")))),
-                                claims),
-                        rows)
+        WorkflowHistoryStore.bindRows(bindClaims(tables.sql(RECORD), claims), rows)
                 .query((row, n) -> {
                     UUID run = row.getObject(1, UUID.class);
                     return written.put(
@@ -114,6 +115,39 @@ public final class WorkflowBatches {
         return byClaim(claims, written);
     }
 
+    private static final String END = """
+            WITH wanted AS MATERIALIZED (
+                SELECT * FROM unnest((SELECT :runs::uuid[]), (SELECT :ends::text[]), (SELECT :outcomes::text[]),
+                                     (SELECT :failures::text[]), (SELECT :progresses::text[]),
+                                     (SELECT :unwindings::boolean[]))
+                              AS w (run, status, result, error, progress, unwinding)),
+            -- The run before its job, like all other statements.
+            open AS MATERIALIZED (
+                SELECT r.id FROM wanted w JOIN ~.forge_workflow_runs r ON r.id = w.run
+                WHERE r.status NOT IN %1$s AND r.unwinding = w.unwinding FOR UPDATE OF r SKIP LOCKED),
+            held AS MATERIALIZED (
+                SELECT j.id FROM %2$s JOIN open ON open.id = c.run JOIN ~.forge_jobs j ON %3$s
+                FOR UPDATE OF j SKIP LOCKED),
+            job AS (%5$s),
+            saved AS (%4$s)
+            UPDATE ~.forge_workflow_runs r
+            SET status = w.status, result = w.result::jsonb,
+                last_error = CASE WHEN w.status <> 'completed' THEN coalesce(w.error, r.last_error) END,
+                finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL
+            FROM held JOIN wanted w ON w.run = held.id
+            WHERE r.id = held.id
+            RETURNING r.id
+            """.formatted(
+                    WorkflowRunStore.FINAL,
+                    CLAIMS,
+                    CLAIM_HELD,
+                    WorkflowHistoryStore.upsertSteps("held"),
+                    JobFinishStore.endingCarrier(
+                            "CASE WHEN w.status = 'completed' THEN 'completed' ELSE 'failed' END",
+                            "w.error",
+                            "w.progress",
+                            "FROM held JOIN wanted w ON w.run = held.id WHERE j.id = held.id"));
+
     /** Ends runs and their jobs. */
     public Map<RunClaim, WriteResult> end(Map<RunClaim, End> ends) {
         List<RunClaim> claims = List.copyOf(ends.keySet());
@@ -122,76 +156,23 @@ public final class WorkflowBatches {
         var rows = new ArrayList<RunRow>();
         ends.forEach((claim, end) -> end.rows().forEach(row -> rows.add(new RunRow(claim.run(), row))));
         WorkflowHistoryStore.bindRows(
-                        bindClaims(
-                                        client.sql(schema.sql("""
-                WITH wanted AS MATERIALIZED (
-                    SELECT * FROM unnest((SELECT :runs::uuid[]), (SELECT :ends::text[]), (SELECT :outcomes::text[]),
-                                         (SELECT :failures::text[]), (SELECT :progresses::text[]),
-                                         (SELECT :unwindings::boolean[]))
-                                  AS w (run, status, result, error, progress, unwinding)),
-                -- The run before its job, like all other statements.
-                open AS MATERIALIZED (
-                    SELECT r.id FROM wanted w JOIN ~.forge_workflow_runs r ON r.id = w.run
-                    WHERE r.status NOT IN %1$s AND r.unwinding = w.unwinding FOR UPDATE OF r SKIP LOCKED),
-                held AS MATERIALIZED (
-                    SELECT j.id FROM %2$s JOIN open ON open.id = c.run JOIN ~.forge_jobs j ON %3$s
-                    FOR UPDATE OF j SKIP LOCKED),
-                job AS (
-                    UPDATE ~.forge_jobs j
-                    SET status = CASE WHEN w.status = 'completed' THEN 'completed' ELSE 'failed' END,
-                        finished_at = clock_timestamp(), lease_expires_at = NULL,
-                        last_error = coalesce(w.error, j.last_error), started_at = coalesce(j.started_at, j.claimed_at),
-                        progress = coalesce(w.progress::jsonb, j.progress)
-                    FROM held JOIN wanted w ON w.run = held.id
-                    WHERE j.id = held.id),
-                saved AS (%4$s)
-                UPDATE ~.forge_workflow_runs r
-                SET status = w.status, result = w.result::jsonb,
-                    last_error = CASE WHEN w.status <> 'completed' THEN coalesce(w.error, r.last_error) END,
-                    finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL
-                FROM held JOIN wanted w ON w.run = held.id
-                WHERE r.id = held.id
-                RETURNING r.id
-                """.formatted(
-                                                        WorkflowRunStore.FINAL,
-                                                        CLAIMS,
-                                                        CLAIM_HELD,
-                                                        WorkflowHistoryStore.upsertSteps("held")))),
-                                        claims)
-                                .param("ends", texts(inOrder, end -> EnumText.underscored(end.status())))
-                                .param("outcomes", texts(inOrder, End::result))
-                                .param("failures", texts(inOrder, End::error))
-                                .param("progresses", texts(inOrder, End::progress))
-                                .param(
-                                        "unwindings",
-                                        inOrder.stream().map(End::compensating).toArray(Boolean[]::new)),
+                        bindClaims(tables.sql(END), claims)
+                                .param("ends", array(inOrder, end -> EnumText.underscored(end.status()), String[]::new))
+                                .param("outcomes", array(inOrder, End::result, String[]::new))
+                                .param("failures", array(inOrder, End::error, String[]::new))
+                                .param("progresses", array(inOrder, End::progress, String[]::new))
+                                .param("unwindings", array(inOrder, End::compensating, Boolean[]::new)),
                         rows)
                 .query((row, n) -> written.put(row.getObject(1, UUID.class), WriteResult.WRITTEN))
                 .list();
         return byClaim(claims, written);
     }
 
-    private static final String CLAIMS =
-            "unnest((SELECT :runs::uuid[]), (SELECT :epochs::bigint[]), (SELECT :nodes::uuid[])) AS c (run, epoch, node)";
-
-    private static final String CLAIM_HELD =
-            "j.id = c.run AND j.claim_epoch = c.epoch AND j.worker_id = c.node AND j.status IN " + JobRows.HELD;
-
     private static JdbcClient.StatementSpec bindClaims(JdbcClient.StatementSpec statement, List<RunClaim> claims) {
         return statement
-                .param("runs", claims.stream().map(RunClaim::run).toArray(UUID[]::new))
-                .param(
-                        "epochs",
-                        claims.stream().map(claim -> claim.key().epoch()).toArray(Long[]::new))
-                .param("nodes", claims.stream().map(RunClaim::node).toArray(UUID[]::new));
-    }
-
-    private static @Nullable String[] texts(List<End> ends, Function<End, @Nullable String> text) {
-        @Nullable String[] texts = new @Nullable String[ends.size()];
-        for (int i = 0; i < texts.length; i++) {
-            texts[i] = text.apply(ends.get(i));
-        }
-        return texts;
+                .param("runs", array(claims, RunClaim::run, UUID[]::new))
+                .param("epochs", array(claims, claim -> claim.key().epoch(), Long[]::new))
+                .param("nodes", array(claims, RunClaim::node, UUID[]::new));
     }
 
     private static Map<RunClaim, WriteResult> byClaim(List<RunClaim> claims, Map<UUID, WriteResult> written) {

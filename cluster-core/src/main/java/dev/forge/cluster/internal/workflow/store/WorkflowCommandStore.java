@@ -2,8 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 package dev.forge.cluster.internal.workflow.store;
 
+import static dev.forge.cluster.internal.workflow.store.WorkflowRunStore.JOB_NAME;
+
 import dev.forge.cluster.internal.database.Schema;
-import dev.forge.cluster.internal.job.row.JobStore;
+import dev.forge.cluster.internal.database.Tables;
+import dev.forge.cluster.internal.job.row.JobCancelStore;
+import dev.forge.cluster.internal.job.row.JobCancelStore.CancelledJob;
+import dev.forge.cluster.internal.job.row.JobInsertStore;
+import dev.forge.cluster.internal.job.row.JobRestartStore;
+import dev.forge.cluster.internal.job.row.JobRows;
+import dev.forge.cluster.internal.job.row.JobScheduleStore;
 import dev.forge.cluster.workflow.WorkflowRejectedException;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -12,7 +20,6 @@ import java.util.Set;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.springframework.dao.DuplicateKeyException;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Cancels and retries runs, in the caller's transaction or one of its own, and starts the compensation of completed children. */
 public final class WorkflowCommandStore {
@@ -20,13 +27,11 @@ public final class WorkflowCommandStore {
     /** A larger family would keep too many rows locked for too long. */
     private static final int MOST_CANCELLED = 100_000;
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
     private final CommandTransactionStore transactions;
 
     public WorkflowCommandStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
         this.transactions = new CommandTransactionStore(source);
     }
 
@@ -71,20 +76,20 @@ public final class WorkflowCommandStore {
 
     private List<UUID> cancelLevel(List<UUID> runs, String reason) {
         // Also locks runs that were cancelled before: such a run may be starting a child.
-        client.sql(schema.sql("""
+        tables.sql("""
                 SELECT id FROM ~.forge_workflow_runs WHERE id = ANY (:runs::uuid[]) AND status NOT IN %s
                 ORDER BY id FOR NO KEY UPDATE
-                """.formatted(WorkflowRunStore.FINAL)))
+                """.formatted(WorkflowRunStore.FINAL))
                 .param("runs", runs.toArray(UUID[]::new))
                 .query((row, n) -> true)
                 .list();
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 UPDATE ~.forge_workflow_runs
                 SET unwinding = true, status = 'compensating', resolution_reason = :reason,
                     wake_seq = (wake_seq + 1) %% 1000000000000000000, awaits = NULL, updated_at = clock_timestamp()
                 WHERE id = ANY (:runs::uuid[]) AND status NOT IN %s AND NOT unwinding
                 RETURNING id
-                """.formatted(WorkflowRunStore.FINAL)))
+                """.formatted(WorkflowRunStore.FINAL))
                 .param("runs", runs.toArray(UUID[]::new))
                 .param("reason", reason)
                 .query((row, n) -> row.getObject(1, UUID.class))
@@ -92,71 +97,74 @@ public final class WorkflowCommandStore {
     }
 
     private List<UUID> childrenOf(List<UUID> runs) {
-        return client.sql(schema.sql("SELECT id FROM ~.forge_workflow_runs WHERE parent_id = ANY (:runs::uuid[])"))
+        return tables.sql("SELECT id FROM ~.forge_workflow_runs WHERE parent_id = ANY (:runs::uuid[])")
                 .param("runs", runs.toArray(UUID[]::new))
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
     }
 
-    /** Gives a failed run that has steps to compensate a job that compensates them. */
+    /** Inserts the job of {@code run}. */
+    private static final String CARRIER =
+            JobInsertStore.insertingCarrier("", "id, %s, clock_timestamp() FROM run".formatted(JOB_NAME));
+
+    /** Starts the compensation of a failed run that has steps to compensate. */
     private List<UUID> cancelFailed(UUID run, String reason) {
-        return client.sql(schema.sql("""
-                WITH run AS (
-                    UPDATE ~.forge_workflow_runs r
-                    SET unwinding = true, status = 'compensating', resolution_reason = :reason,
-                        wake_seq = (r.wake_seq + 1) %% 1000000000000000000, finished_at = NULL, updated_at = clock_timestamp()
-                    WHERE r.id = :run AND r.status = 'failed'
-                      AND EXISTS (SELECT FROM ~.forge_workflow_steps s
-                                  WHERE s.run_id = r.id AND s.kind IN ('step', 'job', 'child')
-                                    AND s.status IN ('completed', 'compensation_failed'))
-                    RETURNING r.id, r.workflow_name, r.workflow_version),
-                again AS (
-                    UPDATE ~.forge_workflow_steps s
-                    SET status = 'completed', compensation_attempts = 0, wake_at = NULL
-                    FROM run WHERE s.run_id = run.id AND s.status = 'compensation_failed')
-                INSERT INTO ~.forge_jobs AS j (id, name, carries_run, scheduled_at)
-                SELECT id, '%s' || workflow_name || '@' || workflow_version, true, clock_timestamp() FROM run
-                ON CONFLICT (id) DO UPDATE
-                SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, worker_id = NULL,
-                    lease_expires_at = NULL, finished_at = NULL, started_at = NULL, waits_for = NULL,
-                    -- Its parent has seen it fail, and may have started another child in its place.
-                    unique_key = NULL
-                RETURNING j.id
-                """.formatted(WorkflowVersion.JOB_PREFIX)))
+        // The parent of the run has seen it fail, and may have started another child with its key.
+        return tables.sql(reopening("""
+                        r.status = 'failed'
+                        AND EXISTS (SELECT FROM ~.forge_workflow_steps s
+                                    WHERE s.run_id = r.id AND s.kind IN ('step', 'job', 'child')
+                                      AND s.status IN ('completed', 'compensation_failed'))
+                        """) + CARRIER + JobRestartStore.orRestarting("NULL") + " RETURNING j.id")
                 .param("run", run)
                 .param("reason", reason)
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
     }
 
+    /** Returns the first words of a statement that lets an ended {@code run} compensate its steps, also those that failed to. */
+    private static String reopening(String condition) {
+        return """
+                WITH run AS (
+                    UPDATE ~.forge_workflow_runs r
+                    SET unwinding = true, status = 'compensating', resolution_reason = :reason,
+                        wake_seq = (r.wake_seq + 1) %% 1000000000000000000, finished_at = NULL, updated_at = clock_timestamp()
+                    WHERE r.id = :run AND %s
+                    RETURNING r.id, r.workflow_name, r.workflow_version),
+                again AS (
+                    UPDATE ~.forge_workflow_steps s
+                    SET status = 'completed', compensation_attempts = 0, wake_at = NULL
+                    FROM run WHERE s.run_id = run.id AND s.status = 'compensation_failed')
+                """.formatted(condition);
+    }
+
     /** Returns those that nodes held. */
     private List<UUID> cancelAwaitedJobs(List<UUID> runs) {
-        var held = new ArrayList<UUID>();
-        client.sql(schema.sql("""
-                UPDATE ~.forge_jobs j
-                SET %s, last_error = 'the run that waited for it was cancelled'
-                FROM ~.forge_workflow_steps s
-                WHERE s.run_id = ANY (:runs::uuid[]) AND s.kind = 'job' AND s.status = 'waiting' AND j.id = s.ref
-                  AND j.status IN ('pending', 'claimed', 'running')
-                RETURNING j.id, j.worker_id IS NOT NULL
-                """.formatted(JobStore.CANCELLED)))
+        return tables
+                .sql(JobCancelStore.cancelling(
+                        "'the run that waited for it was cancelled'", """
+                        FROM ~.forge_workflow_steps s
+                        WHERE s.run_id = ANY (:runs::uuid[]) AND s.kind = 'job' AND s.status = 'waiting' AND j.id = s.ref
+                          AND j.status IN %s
+                        """.formatted(JobRows.ACTIVE)))
                 .param("runs", runs.toArray(UUID[]::new))
-                .query(row -> {
-                    if (row.getBoolean(2)) {
-                        held.add(row.getObject(1, UUID.class));
-                    }
-                });
-        return held;
+                .query(JobCancelStore::cancelled)
+                .list()
+                .stream()
+                .filter(CancelledJob::held)
+                .map(CancelledJob::id)
+                .toList();
     }
 
     // Children, which are younger, before their parents: a transaction that ends the job of a child and frees its
     // parent locks in the same order.
     private void schedule(List<UUID> runs) {
-        client.sql(schema.sql("""
-                UPDATE ~.forge_jobs SET scheduled_at = clock_timestamp(), waits_for = NULL
+        tables.sql(JobScheduleStore.waking("""
                 WHERE id = ANY (ARRAY(SELECT id FROM ~.forge_jobs WHERE id = ANY (:runs::uuid[]) AND status = 'pending'
                                       ORDER BY id DESC FOR NO KEY UPDATE))
-                """)).param("runs", runs.toArray(UUID[]::new)).update();
+                """))
+                .param("runs", runs.toArray(UUID[]::new))
+                .update();
     }
 
     // Compensation of children ------------------------------------------------------------------------------
@@ -167,26 +175,13 @@ public final class WorkflowCommandStore {
      * @param jobKey the unique key of the child's job; the end of a job with a key frees the run that waits for it
      */
     public void reopenChild(UUID child, UUID parent, String jobKey, String reason) {
-        client.sql(schema.sql("""
-                WITH run AS (
-                    UPDATE ~.forge_workflow_runs r
-                    SET unwinding = true, status = 'compensating', resolution_reason = :reason,
-                        wake_seq = (r.wake_seq + 1) %% 1000000000000000000, finished_at = NULL, updated_at = clock_timestamp()
-                    WHERE r.id = :run AND r.parent_id = :parent AND r.status IN ('completed', 'failed')
-                    RETURNING r.id, r.workflow_name, r.workflow_version),
-                again AS (
-                    UPDATE ~.forge_workflow_steps s
-                    SET status = 'completed', compensation_attempts = 0, wake_at = NULL
-                    FROM run WHERE s.run_id = run.id AND s.status = 'compensation_failed')
-                INSERT INTO ~.forge_jobs AS j (id, name, carries_run, scheduled_at, unique_key, metadata)
-                SELECT id, '%1$s' || workflow_name || '@' || workflow_version, true, clock_timestamp(), :key,
-                       jsonb_build_object('%2$s', :parent::text)
-                FROM run
-                ON CONFLICT (id) DO UPDATE
-                SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, worker_id = NULL,
-                    lease_expires_at = NULL, finished_at = NULL, started_at = NULL, waits_for = NULL,
-                    unique_key = EXCLUDED.unique_key, metadata = j.metadata || EXCLUDED.metadata
-                """.formatted(WorkflowVersion.JOB_PREFIX, WorkflowJobs.AWAITED_KEY)))
+        tables.sql(reopening("r.parent_id = :parent AND r.status IN ('completed', 'failed')")
+                        + JobInsertStore.insertingCarrier(
+                                ", unique_key, metadata",
+                                "id, %s, clock_timestamp(), :key, jsonb_build_object('%s', :parent::text) FROM run"
+                                        .formatted(JOB_NAME, WorkflowJobs.AWAITED_KEY))
+                        + JobRestartStore.orRestarting("EXCLUDED.unique_key")
+                        + ", metadata = j.metadata || EXCLUDED.metadata")
                 .param("run", child)
                 .param("parent", parent)
                 .param("key", jobKey)
@@ -200,7 +195,7 @@ public final class WorkflowCommandStore {
     private static final String REPLACED = """
             EXISTS (SELECT FROM ~.forge_jobs a
                     WHERE a.name = j.name AND a.unique_key = j.unique_key AND a.id <> j.id
-                      AND a.status IN ('pending', 'claimed', 'running'))""";
+                      AND a.status IN %s)""".formatted(JobRows.ACTIVE);
 
     /**
      * Continues a run that has failed, or that was blocked because its method did not match its history. Returns false for other
@@ -223,7 +218,7 @@ public final class WorkflowCommandStore {
     // deleted with the failure that they follow, so that the method meets them in their order, or not at all. A job or
     // a child that was retried before, and has not failed again, is awaited instead of being started anew.
     private boolean restart(UUID run) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                     WITH run AS (
                         UPDATE ~.forge_workflow_runs r
                         SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'running' END,
@@ -250,7 +245,7 @@ public final class WorkflowCommandStore {
                         LEFT JOIN ~.forge_jobs j ON o.kind = 'job' AND j.id = o.ref
                         LEFT JOIN ~.forge_workflow_runs c ON o.kind = 'child' AND c.id = o.ref
                         WHERE s.run_id = b.run_id AND s.position = b.position
-                          AND (j.status IN ('pending', 'claimed', 'running', 'completed')
+                          AND (j.status IN %6$s OR j.status = 'completed'
                                OR c.status = 'completed' OR c.status NOT IN %2$s AND NOT c.unwinding)
                         RETURNING s.run_id, s.position),
                     forgotten AS (
@@ -258,14 +253,16 @@ public final class WorkflowCommandStore {
                         WHERE s.run_id = b.run_id
                           AND (s.position = b.position AND NOT EXISTS (SELECT FROM retried t WHERE t.position = s.position)
                                OR s.position > b.position AND s.kind IN ('now', 'uuid', 'state')))
-                    INSERT INTO ~.forge_jobs AS j (id, name, carries_run, scheduled_at)
-                    SELECT id, '%1$s' || workflow_name || '@' || workflow_version, true, clock_timestamp() FROM run
-                    ON CONFLICT (id) DO UPDATE
-                    SET status = 'pending', scheduled_at = clock_timestamp(), attempts = 0, recoveries = 0, worker_id = NULL,
-                        finished_at = NULL, started_at = NULL, waits_for = NULL,
-                        unique_key = CASE WHEN NOT %3$s THEN j.unique_key END
-                    WHERE j.status NOT IN ('claimed', 'running')
-                    """.formatted(WorkflowVersion.JOB_PREFIX, WorkflowRunStore.FINAL, REPLACED)))
+                    %1$s %4$s
+                    WHERE j.status NOT IN %5$s
+                    """.formatted(
+                                        CARRIER,
+                                        WorkflowRunStore.FINAL,
+                                        REPLACED,
+                                        JobRestartStore.orRestarting(
+                                                "CASE WHEN NOT %s THEN j.unique_key END".formatted(REPLACED)),
+                                        JobRows.HELD,
+                                        JobRows.ACTIVE))
                         .param("run", run)
                         .update()
                 == 1;

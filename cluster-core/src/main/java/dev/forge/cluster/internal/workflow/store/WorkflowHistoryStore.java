@@ -5,6 +5,7 @@ package dev.forge.cluster.internal.workflow.store;
 import dev.forge.cluster.internal.database.CallerTransaction;
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.database.connection.DedicatedConnection;
 import dev.forge.cluster.internal.job.row.ClaimKey;
 import dev.forge.cluster.internal.job.row.JobRows;
@@ -58,14 +59,12 @@ public final class WorkflowHistoryStore {
     /** Larger payloads of signals are read when the run takes the signal: it may never do so. */
     static final int SMALL_SIGNAL_BYTES = 1_000;
 
-    private final Schema schema;
+    private final Tables tables;
     private final CallerTransaction transaction;
-    private final JdbcClient client;
 
     public WorkflowHistoryStore(Schema schema, DataSource source) {
-        this.schema = schema;
+        this.tables = new Tables(schema, source);
         this.transaction = new CallerTransaction(source);
-        this.client = JdbcClient.create(source);
     }
 
     /** Returns whether statements of this store are part of a transaction that is active on this thread. */
@@ -76,7 +75,7 @@ public final class WorkflowHistoryStore {
     /** Makes the active transaction READ COMMITTED, if statements of this store are part of it. */
     public void makeReadCommitted() {
         if (joinsTransaction()) {
-            client.sql(DedicatedConnection.READ_COMMITTED).update();
+            tables.sql(DedicatedConnection.READ_COMMITTED).update();
         }
     }
 
@@ -119,14 +118,14 @@ public final class WorkflowHistoryStore {
      */
     public Optional<RecordedRun> load(RunClaim claim) {
         var rows = new RecordedRuns();
-        bindClaim(client.sql(schema.sql("""
+        bindClaim(tables.sql("""
                 WITH woken AS (
                     UPDATE ~.forge_workflow_runs r
                     SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'running' END, awaits = NULL,
                         updated_at = clock_timestamp()
                     FROM %s CROSS JOIN ~.forge_jobs j
                     WHERE r.id = :run AND r.status IN ('waiting', 'blocked_missing_version') AND %s)
-                """.formatted(LOCK_WAIT, CLAIM_HELD) + selectRuns("= :run"))), claim)
+                """.formatted(LOCK_WAIT, CLAIM_HELD) + selectRuns("= :run")), claim)
                 .query(rows);
         return Optional.ofNullable(rows.find(claim.run()));
     }
@@ -238,21 +237,8 @@ public final class WorkflowHistoryStore {
      * kinds only repeat what is recorded, if anything is.
      */
     public WriteResult record(RunClaim claim, List<StepRow> rows, @Nullable UUID signal) {
-        return bindRows(
-                        bindClaim(
-                                client.sql(schema.sql("""
-                WITH held AS MATERIALIZED (
-                    SELECT j.id FROM ~.forge_jobs j WHERE %s FOR SHARE),
-                taken AS (
-                    DELETE FROM ~.forge_workflow_signals g USING held WHERE g.id = :signal),
-                saved AS (%s)
-                SELECT (SELECT count(*) FROM saved WHERE kind = 'step'), r.unwinding, %s
-                FROM held JOIN ~.forge_workflow_runs r ON r.id = held.id
-                """.formatted(CLAIM_HELD, upsertSteps("held"), IDLE_LIMIT)))
-                                        .param("signal", signal, Types.OTHER),
-                                claim),
-                        claim,
-                        rows)
+        return withRows(tables.sql(RECORD), claim, rows)
+                .param("signal", signal, Types.OTHER)
                 .query((row, n) -> WriteResult.of(row.getLong(1) == countSteps(rows), row.getBoolean(2)))
                 .optional()
                 .orElse(WriteResult.CLAIM_LOST);
@@ -271,6 +257,16 @@ public final class WorkflowHistoryStore {
                 'attempt', CASE WHEN d.compensations > 0 THEN d.compensations ELSE d.attempts END,
                 'undoing', nullif(d.compensations > 0, false), 'millis', CASE WHEN d.compensations = 0 THEN d.ran END,
                 'endedAt', date_trunc('milliseconds', clock_timestamp()), 'error', left(d.error, %d))))""".formatted(JobRows.LONGEST_HISTORY_ERROR);
+
+    private static final String RECORD = """
+            WITH held AS MATERIALIZED (
+                SELECT j.id FROM ~.forge_jobs j WHERE %s FOR SHARE),
+            taken AS (
+                DELETE FROM ~.forge_workflow_signals g USING held WHERE g.id = :signal),
+            saved AS (%s)
+            SELECT (SELECT count(*) FROM saved WHERE kind = 'step'), r.unwinding, %s
+            FROM held JOIN ~.forge_workflow_runs r ON r.id = held.id
+            """.formatted(CLAIM_HELD, upsertSteps("held"), IDLE_LIMIT);
 
     /**
      * Returns the statement that records the rows of {@link #bindRows} and returns their runs and kinds. An outcome that is
@@ -327,28 +323,30 @@ public final class WorkflowHistoryStore {
                 RETURNING s.run_id, s.kind""".formatted(runs, FAILED_ATTEMPT, JobRows.LONGEST_HISTORY);
     }
 
-    static JdbcClient.StatementSpec bindRows(JdbcClient.StatementSpec statement, RunClaim claim, List<StepRow> rows) {
+    /** Binds a claim, and the rows of its run. */
+    static JdbcClient.StatementSpec withRows(JdbcClient.StatementSpec statement, RunClaim claim, List<StepRow> rows) {
         return bindRows(
-                statement,
+                bindClaim(statement, claim),
                 rows.stream().map(row -> new RunRow(claim.run(), row)).toList());
     }
 
     static JdbcClient.StatementSpec bindRows(JdbcClient.StatementSpec statement, List<RunRow> rows) {
+        List<StepRow> steps = rows.stream().map(RunRow::row).toList();
         return statement
-                .param("rows", rows.stream().map(RunRow::run).toArray(UUID[]::new))
-                .param("positions", array(rows, StepRow::position, Integer[]::new))
-                .param("names", array(rows, StepRow::name, String[]::new))
-                .param("kinds", array(rows, StepRow::kind, String[]::new))
-                .param("statuses", array(rows, StepRow::status, String[]::new))
-                .param("attempts", array(rows, StepRow::attempts, Integer[]::new))
-                .param("results", array(rows, StepRow::result, String[]::new))
-                .param("errors", array(rows, StepRow::error, String[]::new))
-                .param("wakes", array(rows, row -> text(row.wakeAt()), String[]::new))
-                .param("refs", array(rows, StepRow::ref, UUID[]::new))
-                .param("compensations", array(rows, StepRow::compensationAttempts, Integer[]::new))
-                .param("rans", array(rows, StepRow::ranMillis, Long[]::new))
-                .param("besides", array(rows, StepRow::parallelGroup, Integer[]::new))
-                .param("bytes", array(rows, row -> bytes(row.result()), Integer[]::new));
+                .param("rows", array(rows, RunRow::run, UUID[]::new))
+                .param("positions", array(steps, StepRow::position, Integer[]::new))
+                .param("names", array(steps, StepRow::name, String[]::new))
+                .param("kinds", array(steps, StepRow::kind, String[]::new))
+                .param("statuses", array(steps, StepRow::status, String[]::new))
+                .param("attempts", array(steps, StepRow::attempts, Integer[]::new))
+                .param("results", array(steps, StepRow::result, String[]::new))
+                .param("errors", array(steps, StepRow::error, String[]::new))
+                .param("wakes", array(steps, row -> text(row.wakeAt()), String[]::new))
+                .param("refs", array(steps, StepRow::ref, UUID[]::new))
+                .param("compensations", array(steps, StepRow::compensationAttempts, Integer[]::new))
+                .param("rans", array(steps, StepRow::ranMillis, Long[]::new))
+                .param("besides", array(steps, StepRow::parallelGroup, Integer[]::new))
+                .param("bytes", array(steps, row -> bytes(row.result()), Integer[]::new));
     }
 
     static JdbcClient.StatementSpec bindClaim(JdbcClient.StatementSpec statement, RunClaim claim) {
@@ -366,11 +364,12 @@ public final class WorkflowHistoryStore {
         return time == null ? null : time.toString();
     }
 
-    private static <T> @Nullable T[] array(
-            List<RunRow> rows, Function<StepRow, @Nullable T> column, Function<Integer, @Nullable T[]> maker) {
+    /** Returns one column of these rows. */
+    static <R, T> @Nullable T[] array(
+            List<R> rows, Function<R, @Nullable T> column, Function<Integer, @Nullable T[]> maker) {
         @Nullable T[] values = maker.apply(rows.size());
         for (int i = 0; i < values.length; i++) {
-            values[i] = column.apply(rows.get(i).row);
+            values[i] = column.apply(rows.get(i));
         }
         return values;
     }

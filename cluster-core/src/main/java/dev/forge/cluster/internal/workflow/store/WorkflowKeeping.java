@@ -4,7 +4,10 @@ package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
+import dev.forge.cluster.internal.job.row.JobInsertStore;
 import dev.forge.cluster.internal.job.row.JobRows;
+import dev.forge.cluster.internal.job.row.JobScheduleStore;
 import dev.forge.cluster.internal.purge.UndeletableStore;
 import java.sql.Types;
 import java.time.Duration;
@@ -20,7 +23,6 @@ import java.util.UUID;
 import java.util.stream.Collectors;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionTemplate;
 
@@ -30,14 +32,12 @@ import org.springframework.transaction.support.TransactionTemplate;
  */
 public final class WorkflowKeeping {
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
     private final TransactionOperations transaction;
     private final WorkflowRunStore runs;
 
     public WorkflowKeeping(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
         this.transaction = new TransactionTemplate(new OwnTransactions(source));
         this.runs = new WorkflowRunStore(schema, source);
     }
@@ -60,7 +60,7 @@ public final class WorkflowKeeping {
     }
 
     private Set<WorkflowVersion> versions(String condition) {
-        return new HashSet<>(client.sql(schema.sql("""
+        return new HashSet<>(tables.sql("""
                 WITH RECURSIVE version AS (
                     (SELECT workflow_name, workflow_version FROM ~.forge_workflow_runs WHERE %1$s
                      ORDER BY workflow_name, workflow_version LIMIT 1)
@@ -70,17 +70,17 @@ public final class WorkflowKeeping {
                         WHERE r.%1$s AND (r.workflow_name, r.workflow_version) > (v.workflow_name, v.workflow_version)
                         ORDER BY r.workflow_name, r.workflow_version LIMIT 1) AS next)
                 SELECT * FROM version
-                """.formatted(condition)))
+                """.formatted(condition))
                 .query((row, n) -> new WorkflowVersion(row.getString(1), row.getString(2)))
                 .list());
     }
 
     /** Counts the runs of a version that are in flight. */
     public long countInFlight(WorkflowVersion version) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 SELECT count(*) FROM ~.forge_workflow_runs
                 WHERE workflow_name = ? AND workflow_version = ? AND status NOT IN %s
-                """.formatted(WorkflowRunStore.FINAL)))
+                """.formatted(WorkflowRunStore.FINAL))
                 .params(version.workflow(), version.version())
                 .query(Long.class)
                 .single();
@@ -89,12 +89,12 @@ public final class WorkflowKeeping {
     /** Returns the versions that live workers have, and whether one of these declares the version deprecated. */
     public Map<WorkflowVersion, Boolean> versionsOfLiveWorkers() {
         var versions = new HashMap<WorkflowVersion, Boolean>();
-        client.sql(schema.sql("""
+        tables.sql("""
                 SELECT h.handler, bool_or(h.handler = ANY (string_to_array(coalesce(n.info ->> 'workflows.deprecated', ''), E'\\n')))
                 FROM ~.forge_nodes n CROSS JOIN LATERAL unnest(n.handlers) AS h (handler)
                 WHERE n.status <> 'dead' AND 'worker' = ANY (n.roles) AND starts_with(h.handler, ?)
                 GROUP BY h.handler
-                """))
+                """)
                 .param(WorkflowVersion.JOB_PREFIX)
                 .query((row, n) -> Map.entry(row.getString(1), row.getBoolean(2)))
                 .list()
@@ -105,8 +105,8 @@ public final class WorkflowKeeping {
 
     /** Returns the versions of a workflow that any node has ever had. */
     public Set<WorkflowVersion> versionsEverSeen(String workflow) {
-        return client
-                .sql(schema.sql("SELECT name FROM ~.forge_job_names WHERE starts_with(name, ?)"))
+        return tables
+                .sql("SELECT name FROM ~.forge_job_names WHERE starts_with(name, ?)")
                 .param(WorkflowVersion.JOB_PREFIX + workflow + "@")
                 .query(String.class)
                 .list()
@@ -120,7 +120,7 @@ public final class WorkflowKeeping {
 
     /** Marks runs as blocked because no live node has their version, up to that many; their jobs stay as they are. */
     public int block(WorkflowVersion version, int limit) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 UPDATE ~.forge_workflow_runs r SET status = 'blocked_missing_version', updated_at = clock_timestamp()
                 WHERE r.id = ANY (ARRAY(
                     SELECT b.id FROM ~.forge_workflow_runs b
@@ -128,7 +128,7 @@ public final class WorkflowKeeping {
                       AND b.status IN ('running', 'waiting', 'compensating')
                       AND NOT EXISTS (SELECT FROM ~.forge_jobs j WHERE j.id = b.job_id AND j.status IN %s)
                     LIMIT :limit FOR UPDATE SKIP LOCKED))
-                """.formatted(WorkflowRunStore.FINAL, JobRows.HELD)))
+                """.formatted(WorkflowRunStore.FINAL, JobRows.HELD))
                 .param("name", version.workflow())
                 .param("version", version.version())
                 .param("limit", limit)
@@ -137,14 +137,14 @@ public final class WorkflowKeeping {
 
     /** Unblocks runs, up to that many: a live node has their version again. */
     public int unblock(WorkflowVersion version, int limit) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 UPDATE ~.forge_workflow_runs r
                 SET status = CASE WHEN r.unwinding THEN 'compensating' ELSE 'waiting' END, updated_at = clock_timestamp()
                 WHERE r.id = ANY (ARRAY(
                     SELECT id FROM ~.forge_workflow_runs
                     WHERE workflow_name = :name AND workflow_version = :version AND status = 'blocked_missing_version'
                     LIMIT :limit FOR UPDATE SKIP LOCKED))
-                """))
+                """)
                 .param("name", version.workflow())
                 .param("version", version.version())
                 .param("limit", limit)
@@ -167,11 +167,11 @@ public final class WorkflowKeeping {
      * @param after the last run that was checked before; null: from the beginning
      */
     public Repairs repairNext(@Nullable UUID after, int limit) {
-        List<UUID> slice = client.sql(schema.sql("""
+        List<UUID> slice = tables.sql("""
                 SELECT id FROM ~.forge_workflow_runs
                 WHERE id > coalesce(:from, '00000000-0000-0000-0000-000000000000'::uuid) AND status NOT IN %s
                 ORDER BY id LIMIT :limit
-                """.formatted(WorkflowRunStore.FINAL)))
+                """.formatted(WorkflowRunStore.FINAL))
                 .param("from", after, Types.OTHER)
                 .param("limit", limit)
                 .query((row, n) -> row.getObject(1, UUID.class))
@@ -179,12 +179,10 @@ public final class WorkflowKeeping {
         if (slice.isEmpty()) {
             return new Repairs(0, null);
         }
-        int repaired = client.sql(schema.sql(
-                        """
-                INSERT INTO ~.forge_jobs (id, name, carries_run, scheduled_at, unique_key, metadata)
-                SELECT r.id, '%1$s' || r.workflow_name || '@' || r.workflow_version, true,
+        int repaired = tables.sql(JobInsertStore.insertingCarrier(", unique_key, metadata", """
+                r.id, %1$s,
                        CASE WHEN r.status = 'blocked_signature_mismatch' THEN 'infinity' ELSE clock_timestamp() END,
-                       '%1$s' || p.run_id || ':' || p.position,
+                       '%4$s' || p.run_id || ':' || p.position,
                        CASE WHEN p.run_id IS NULL THEN '{}' ELSE jsonb_build_object('%3$s', p.run_id::text) END
                 FROM ~.forge_workflow_runs r
                 LEFT JOIN ~.forge_workflow_steps p ON p.ref = r.id AND p.status = 'waiting' AND p.kind = 'child'
@@ -193,11 +191,14 @@ public final class WorkflowKeeping {
                   -- Not a run that is being started: its job is committed together with it.
                   AND r.updated_at < clock_timestamp() - interval '1 second'
                 ON CONFLICT DO NOTHING
-                """.formatted(WorkflowVersion.JOB_PREFIX, WorkflowRunStore.FINAL, WorkflowJobs.AWAITED_KEY)))
+                """.formatted(
+                                WorkflowRunStore.JOB_NAME,
+                                WorkflowRunStore.FINAL,
+                                WorkflowJobs.AWAITED_KEY,
+                                WorkflowVersion.JOB_PREFIX)))
                 .param("slice", slice.toArray(UUID[]::new))
                 .update();
-        repaired += client.sql(schema.sql("""
-                UPDATE ~.forge_jobs j SET scheduled_at = clock_timestamp(), waits_for = NULL
+        repaired += tables.sql(JobScheduleStore.waking("""
                 FROM ~.forge_workflow_runs r
                 WHERE r.id = ANY (:slice::uuid[]) AND r.status = 'waiting' AND j.id = r.id AND j.status = 'pending'
                   AND j.scheduled_at > clock_timestamp()
@@ -206,11 +207,11 @@ public final class WorkflowKeeping {
                 """))
                 .param("slice", slice.toArray(UUID[]::new))
                 .update();
-        List<UUID> ended = client.sql(schema.sql("""
+        List<UUID> ended = tables.sql("""
                 SELECT r.id FROM ~.forge_workflow_runs r JOIN ~.forge_jobs j ON j.id = r.id
                 WHERE r.id = ANY (:slice::uuid[]) AND r.status NOT IN %s
                   AND j.status NOT IN ('pending', 'claimed', 'running')
-                """.formatted(WorkflowRunStore.FINAL)))
+                """.formatted(WorkflowRunStore.FINAL))
                 .param("slice", slice.toArray(UUID[]::new))
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .list();
@@ -239,7 +240,7 @@ public final class WorkflowKeeping {
     }
 
     private int purge(String kind, Duration retention, int limit) {
-        return client.sql(schema.sql(deleting(expired(kind) + " FOR UPDATE SKIP LOCKED")))
+        return tables.sql(deleting(expired(kind) + " FOR UPDATE SKIP LOCKED"))
                 .param("retention", retention.toMillis())
                 .param("limit", limit)
                 .update();
@@ -255,7 +256,7 @@ public final class WorkflowKeeping {
     }
 
     private List<UUID> expired(String kind, Duration retention, int limit) {
-        return client.sql(schema.sql(expired(kind)))
+        return tables.sql(expired(kind))
                 .param("retention", retention.toMillis())
                 .param("limit", limit)
                 .query((row, n) -> row.getObject(1, UUID.class))
@@ -264,13 +265,13 @@ public final class WorkflowKeeping {
 
     /** Deletes those of these ended runs whose retention has passed, with their history. */
     public int purge(Expiry expiry, Collection<UUID> among) {
-        return client.sql(schema.sql(deleting("""
+        return tables.sql(deleting("""
                         SELECT r.id FROM ~.forge_workflow_runs r
                         WHERE r.id = ANY (:among::uuid[]) AND %s
                           AND r.finished_at < now() - CASE WHEN r.status = 'completed' THEN :completed ELSE :failed END
                                                       * interval '1 millisecond'
                         ORDER BY r.id FOR UPDATE SKIP LOCKED
-                        """.formatted(PURGEABLE))))
+                        """.formatted(PURGEABLE)))
                 .param("among", among.toArray(UUID[]::new))
                 .param("completed", expiry.completed.toMillis())
                 .param("failed", expiry.failed.toMillis())

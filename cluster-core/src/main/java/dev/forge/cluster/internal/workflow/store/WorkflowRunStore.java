@@ -6,11 +6,15 @@ import static dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.CLA
 import static dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.IDLE_LIMIT;
 import static dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.LOCK_WAIT;
 import static dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.bindClaim;
-import static dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.bindRows;
 import static dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.upsertSteps;
+import static dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.withRows;
 
 import dev.forge.cluster.internal.database.OwnTransactions;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
+import dev.forge.cluster.internal.job.row.HeldJobStore;
+import dev.forge.cluster.internal.job.row.JobFinishStore;
+import dev.forge.cluster.internal.job.row.JobInsertStore;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.internal.workflow.store.WorkflowHistoryStore.RunClaim;
@@ -29,7 +33,6 @@ import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.springframework.dao.DataAccessException;
-import org.springframework.jdbc.core.simple.JdbcClient;
 import org.springframework.transaction.TransactionException;
 import org.springframework.transaction.support.TransactionOperations;
 import org.springframework.transaction.support.TransactionTemplate;
@@ -44,19 +47,23 @@ public final class WorkflowRunStore {
     static final String FINAL =
             "('completed', 'compensated', 'failed', 'retired_unresumable', 'cancelled_by_operator')";
 
+    /** The name of the job that carries a run, from the columns of its row. */
+    static final String JOB_NAME =
+            "'%s' || workflow_name || '@' || workflow_version".formatted(WorkflowVersion.JOB_PREFIX);
+
     private static final Logger log = GuardedLogger.of(WorkflowRunStore.class);
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
     private final TransactionOperations transaction;
     private final WorkflowHistoryStore history;
+    private final HeldJobStore jobs;
 
     /** @param source that of the application if writes are to join its transactions */
     public WorkflowRunStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
         this.transaction = new TransactionTemplate(new OwnTransactions(source));
         this.history = new WorkflowHistoryStore(schema, source);
+        this.jobs = new HeldJobStore(schema, source);
     }
 
     // Start -------------------------------------------------------------------------------------------------
@@ -80,7 +87,7 @@ public final class WorkflowRunStore {
 
     /** Inserts a run and its job, in the caller's transaction if there is one; returns false if a run has that key. */
     public boolean insert(NewRun run) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 WITH run AS (
                     INSERT INTO ~.forge_workflow_runs
                         (id, workflow_name, workflow_version, run_key, input, parent_id, job_id, created_at, updated_at,
@@ -89,9 +96,11 @@ public final class WorkflowRunStore {
                             :bytes)
                     ON CONFLICT DO NOTHING
                     RETURNING id)
-                INSERT INTO ~.forge_jobs (id, name, carries_run, priority, scheduled_at, metadata, unique_key, body_bytes)
-                SELECT id, :job, true, :priority, clock_timestamp(), :metadata::jsonb, :job_key, octet_length(:metadata) + 2 FROM run
-                """))
+                %s
+                """.formatted(JobInsertStore.insertingCarrier(
+                                ", priority, metadata, unique_key, body_bytes", """
+                        id, :job, clock_timestamp(), :priority, :metadata::jsonb, :job_key, octet_length(:metadata) + 2 FROM run
+                        """)))
                         .param("id", run.id)
                         .param("name", run.version.workflow())
                         .param("version", run.version.version())
@@ -109,10 +118,10 @@ public final class WorkflowRunStore {
 
     /** Finds the child of a run whose job has that unique key, unless the child has ended. */
     public Optional<UUID> findActiveChild(UUID parent, String jobKey) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 SELECT r.id FROM ~.forge_workflow_runs r JOIN ~.forge_jobs j ON j.id = r.id
                 WHERE r.parent_id = ? AND r.status NOT IN %s AND j.unique_key = ? LIMIT 1
-                """.formatted(FINAL)))
+                """.formatted(FINAL))
                 .params(parent, jobKey)
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .optional();
@@ -120,7 +129,7 @@ public final class WorkflowRunStore {
 
     /** Finds the run with that key. */
     public Optional<UUID> findByKey(String workflow, String key) {
-        return client.sql(schema.sql("SELECT id FROM ~.forge_workflow_runs WHERE workflow_name = ? AND run_key = ?"))
+        return tables.sql("SELECT id FROM ~.forge_workflow_runs WHERE workflow_name = ? AND run_key = ?")
                 .params(workflow, key)
                 .query((row, n) -> row.getObject(1, UUID.class))
                 .optional();
@@ -130,34 +139,28 @@ public final class WorkflowRunStore {
 
     /** Stores an error in a run that continues nevertheless. */
     public void storeError(RunClaim claim, String error) {
-        bindClaim(
-                        client.sql(schema.sql("""
+        bindClaim(tables.sql("""
                 UPDATE ~.forge_workflow_runs r SET last_error = :error, updated_at = clock_timestamp()
                 FROM %s CROSS JOIN ~.forge_jobs j WHERE r.id = :run AND r.status NOT IN %s AND %s
-                """.formatted(LOCK_WAIT, FINAL, CLAIM_HELD)))
-                                .param("error", error),
-                        claim)
+                """.formatted(LOCK_WAIT, FINAL, CLAIM_HELD)), claim)
+                .param("error", error)
                 .update();
     }
 
-    /** Resets the number of node failures of a run's job: a run that makes progress does not crash its nodes. */
+    /** Forgets the node failures of a run's job: a run that makes progress does not crash its nodes. */
     public void resetRecoveries(RunClaim claim) {
-        bindClaim(
-                        client.sql(
-                                schema.sql("UPDATE ~.forge_jobs j SET recoveries = 0 WHERE %s".formatted(CLAIM_HELD))),
-                        claim)
-                .update();
+        jobs.resetRecoveries(claim.node(), claim.key());
     }
 
     /** Marks a run as compensating and records rows; writes nothing if the claim is lost. */
     public WriteResult beginCompensation(RunClaim claim, String error, List<StepRow> rows) {
         return Objects.requireNonNull(transaction.execute(status -> {
-            client.sql(schema.sql("""
+            tables.sql("""
                     UPDATE ~.forge_workflow_runs
                     SET status = 'compensating', unwinding = true, last_error = :error, updated_at = clock_timestamp()
                     FROM %s WHERE id = :run AND status NOT IN %s
                     RETURNING %s
-                    """.formatted(LOCK_WAIT, FINAL, IDLE_LIMIT)))
+                    """.formatted(LOCK_WAIT, FINAL, IDLE_LIMIT))
                     .param("run", claim.run())
                     .param("error", error)
                     .query((row, n) -> true)
@@ -210,7 +213,7 @@ public final class WorkflowRunStore {
 
     private boolean trySuspend(RunClaim claim, Wait wait, Runnable inTransaction) {
         return Boolean.TRUE.equals(transaction.execute(status -> {
-            Changes changes = client.sql(schema.sql("""
+            Changes changes = tables.sql("""
                     UPDATE ~.forge_workflow_runs
                     SET status = CASE WHEN :mismatch::text IS NOT NULL THEN 'blocked_signature_mismatch'
                                       WHEN unwinding THEN 'compensating' ELSE 'waiting' END,
@@ -218,7 +221,7 @@ public final class WorkflowRunStore {
                         last_error = coalesce(nullif(:mismatch::text, ''), last_error), updated_at = clock_timestamp()
                     FROM %s WHERE id = :run AND status NOT IN %s
                     RETURNING wake_seq = :seen OR :mismatch::text IS NOT NULL, unwinding <> :unwinding, %s
-                    """.formatted(LOCK_WAIT, FINAL, IDLE_LIMIT)))
+                    """.formatted(LOCK_WAIT, FINAL, IDLE_LIMIT))
                     .param("run", claim.run())
                     .param("mismatch", wait.mismatch, Types.VARCHAR)
                     .param("signal", wait.signal, Types.VARCHAR)
@@ -247,31 +250,17 @@ public final class WorkflowRunStore {
     /** What others did to a run since the execution has read it. */
     private record Changes(boolean signalled, boolean cancelled) {}
 
+    private static final String RELEASE = "WITH job AS (%s), saved AS (%s) SELECT 1 FROM job"
+            .formatted(HeldJobStore.suspending(CLAIM_HELD), upsertSteps("job"));
+
     private boolean release(RunClaim claim, Wait wait, boolean atOnce, List<StepRow> rows) {
         Instant until = atOnce ? Instant.EPOCH : wait.until;
         boolean forever = !atOnce && wait.until == null && wait.job == null;
-        return bindRows(
-                        bindClaim(
-                                client.sql(schema.sql("""
-                    WITH job AS (
-                        UPDATE ~.forge_jobs j
-                        SET status = 'pending', worker_id = NULL, lease_expires_at = NULL, started_at = NULL,
-                            attempts = greatest(j.attempts, 1) - 1, recoveries = 0, waits_for = :other,
-                            progress = coalesce(:progress::jsonb, j.progress),
-                            scheduled_at = CASE WHEN :forever THEN 'infinity'
-                                                ELSE greatest(:until::timestamptz, clock_timestamp()) END
-                        WHERE %s
-                        RETURNING j.id),
-                    saved AS (%s)
-                    SELECT 1 FROM job
-                    """.formatted(CLAIM_HELD, upsertSteps("job"))))
-                                        .param("other", atOnce ? null : wait.job, Types.OTHER)
-                                        .param("progress", wait.progress, Types.VARCHAR)
-                                        .param("forever", forever)
-                                        .param("until", offset(until), Types.TIMESTAMP_WITH_TIMEZONE),
-                                claim),
-                        claim,
-                        rows)
+        return withRows(tables.sql(RELEASE), claim, rows)
+                .param("other", atOnce ? null : wait.job, Types.OTHER)
+                .param("progress", wait.progress, Types.VARCHAR)
+                .param("forever", forever)
+                .param("until", offset(until), Types.TIMESTAMP_WITH_TIMEZONE)
                 .query((row, n) -> true)
                 .optional()
                 .isPresent();
@@ -287,14 +276,14 @@ public final class WorkflowRunStore {
     }
 
     private Optional<Boolean> hasBatchEnded(UUID batch) {
-        return client.sql(schema.sql("SELECT ended_at IS NOT NULL FROM ~.forge_job_batches WHERE id = ? FOR SHARE"))
+        return tables.sql("SELECT ended_at IS NOT NULL FROM ~.forge_job_batches WHERE id = ? FOR SHARE")
                 .param(batch)
                 .query(Boolean.class)
                 .optional();
     }
 
     private Optional<Boolean> hasJobEnded(UUID job) {
-        return client.sql(schema.sql("SELECT status FROM ~.forge_jobs WHERE id = ? FOR SHARE"))
+        return tables.sql("SELECT status FROM ~.forge_jobs WHERE id = ? FOR SHARE")
                 .param(job)
                 .query(String.class)
                 .optional()
@@ -341,14 +330,14 @@ public final class WorkflowRunStore {
     }
 
     private boolean endRun(RunClaim claim, End end) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                     UPDATE ~.forge_workflow_runs
                     SET status = :status, result = :result::jsonb,
                         last_error = CASE WHEN :status <> 'completed' THEN coalesce(:error, last_error) END,
                         finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL
                     FROM %s WHERE id = :run AND status NOT IN %s AND unwinding = :unwinding
                     RETURNING %s
-                    """.formatted(LOCK_WAIT, FINAL, IDLE_LIMIT)))
+                    """.formatted(LOCK_WAIT, FINAL, IDLE_LIMIT))
                 .param("run", claim.run())
                 .param("status", EnumText.underscored(end.status))
                 .param("result", end.result, Types.VARCHAR)
@@ -359,27 +348,17 @@ public final class WorkflowRunStore {
                 .isPresent();
     }
 
+    private static final String END_JOB = "WITH job AS (%s RETURNING j.id), saved AS (%s) SELECT 1 FROM job"
+            .formatted(
+                    JobFinishStore.endingCarrier(":status", ":error", ":progress", "WHERE " + CLAIM_HELD),
+                    upsertSteps("job"));
+
     private boolean endJob(RunClaim claim, End end) {
         boolean completed = end.status == WorkflowStatus.COMPLETED;
-        return bindRows(
-                        bindClaim(
-                                client.sql(schema.sql("""
-                    WITH job AS (
-                        UPDATE ~.forge_jobs j
-                        SET status = :status, finished_at = clock_timestamp(), lease_expires_at = NULL,
-                            last_error = coalesce(:error, j.last_error), started_at = coalesce(j.started_at, j.claimed_at),
-                            progress = coalesce(:progress::jsonb, j.progress)
-                        WHERE %s
-                        RETURNING j.id),
-                    saved AS (%s)
-                    SELECT 1 FROM job
-                    """.formatted(CLAIM_HELD, upsertSteps("job"))))
-                                        .param("status", completed ? "completed" : "failed")
-                                        .param("progress", end.progress, Types.VARCHAR)
-                                        .param("error", end.error, Types.VARCHAR),
-                                claim),
-                        claim,
-                        end.rows)
+        return withRows(tables.sql(END_JOB), claim, end.rows)
+                .param("status", completed ? "completed" : "failed")
+                .param("progress", end.progress, Types.VARCHAR)
+                .param("error", end.error, Types.VARCHAR)
                 .query((row, n) -> true)
                 .optional()
                 .isPresent();
@@ -398,20 +377,20 @@ public final class WorkflowRunStore {
      * statements: the second sees the job as it is once the run is locked.
      */
     public boolean failIfJobEnded(UUID run) {
-        return Boolean.TRUE.equals(transaction.execute(status -> client.sql(schema.sql("""
+        return Boolean.TRUE.equals(transaction.execute(status -> tables.sql("""
                         SELECT 1 FROM ~.forge_workflow_runs WHERE id = ? AND status NOT IN %s
                         FOR NO KEY UPDATE SKIP LOCKED
-                        """.formatted(FINAL)))
+                        """.formatted(FINAL))
                         .param(run)
                         .query((row, n) -> true)
                         .optional()
                         .isPresent()
-                && client.sql(schema.sql("""
+                && tables.sql("""
                         UPDATE ~.forge_workflow_runs r
                         SET status = 'failed', finished_at = clock_timestamp(), updated_at = clock_timestamp(), awaits = NULL,
                             last_error = 'its job was ' || j.status || coalesce(': ' || j.last_error, '')
                         FROM ~.forge_jobs j
                         WHERE r.id = ? AND j.id = r.id AND j.status NOT IN ('pending', 'claimed', 'running')
-                        """)).param(run).update() == 1));
+                        """).param(run).update() == 1));
     }
 }

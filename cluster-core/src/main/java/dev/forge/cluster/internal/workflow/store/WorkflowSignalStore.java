@@ -4,24 +4,23 @@ package dev.forge.cluster.internal.workflow.store;
 
 import dev.forge.cluster.internal.database.PrintedJson;
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
+import dev.forge.cluster.internal.job.row.JobScheduleStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowSettings.SignalLimits;
 import java.sql.Types;
 import java.util.Optional;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Signals to runs: {@code forge_workflow_signals}. */
 public final class WorkflowSignalStore {
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
     private final CommandTransactionStore transactions;
 
     public WorkflowSignalStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+        this.tables = new Tables(schema, source);
         this.transactions = new CommandTransactionStore(source);
     }
 
@@ -59,10 +58,10 @@ public final class WorkflowSignalStore {
         // Two statements: the second must see what an execution has written that suspended the run before the first
         // statement got the lock, and all signals that were sent before.
         return transactions.execute("signal '%s'".formatted(signal.name), run, () -> {
-            String awaits = client.sql(schema.sql("""
+            String awaits = tables.sql("""
                     SELECT coalesce(awaits, '') FROM ~.forge_workflow_runs
                     WHERE id = ? AND status NOT IN %s FOR NO KEY UPDATE
-                    """.formatted(WorkflowRunStore.FINAL)))
+                    """.formatted(WorkflowRunStore.FINAL))
                     .param(run)
                     .query(String.class)
                     .optional()
@@ -74,7 +73,7 @@ public final class WorkflowSignalStore {
     }
 
     private SendResult insert(UUID run, NewSignal signal, SignalLimits limits, boolean awaited) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 WITH waiting AS MATERIALIZED (
                     SELECT count(*)::int AS signals, count(*) FILTER (WHERE g.name = :name) AS same,
                            coalesce(sum(coalesce(g.payload_bytes, octet_length(g.payload::text))), 0)::bigint AS bytes
@@ -85,13 +84,11 @@ public final class WorkflowSignalStore {
                     WHERE signals < :most AND waiting.bytes + :bytes <= :most_bytes OR :awaited AND same = 0
                     RETURNING run_id),
                 counted AS (
-                    UPDATE ~.forge_workflow_runs r SET wake_seq = (r.wake_seq + 1) % 1000000000000000000 FROM given WHERE r.id = given.run_id),
-                woken AS (
-                    UPDATE ~.forge_jobs SET scheduled_at = clock_timestamp(), waits_for = NULL
-                    WHERE id = :run AND status = 'pending' AND :awaited AND EXISTS (SELECT FROM given)
-                    RETURNING 1)
+                    UPDATE ~.forge_workflow_runs r SET wake_seq = (r.wake_seq + 1) %% 1000000000000000000 FROM given WHERE r.id = given.run_id),
+                woken AS (%s RETURNING 1)
                 SELECT signals, bytes, EXISTS (SELECT FROM given), EXISTS (SELECT FROM woken) FROM waiting
-                """))
+                """.formatted(JobScheduleStore.waking(
+                        "WHERE j.id = :run AND j.status = 'pending' AND :awaited AND EXISTS (SELECT FROM given)")))
                 .param("run", run)
                 .param("id", signal.id)
                 .param("name", signal.name)
@@ -108,7 +105,7 @@ public final class WorkflowSignalStore {
 
     /** Reads the payload of a signal, JSON; null if it has none. */
     public @Nullable String payload(UUID signal) {
-        return client.sql(schema.sql("SELECT payload::text FROM ~.forge_workflow_signals WHERE id = ?"))
+        return tables.sql("SELECT payload::text FROM ~.forge_workflow_signals WHERE id = ?")
                 .param(signal)
                 .query((row, n) -> Optional.ofNullable(row.getString(1)))
                 .optional()

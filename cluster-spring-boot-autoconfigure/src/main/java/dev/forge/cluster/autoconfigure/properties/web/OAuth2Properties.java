@@ -41,7 +41,7 @@ public record OAuth2Properties(
     }
 
     /** Returns the number of logins one address can begin on one node within the ttl: the burst and the refill. */
-    long pendingOfOneAddress() {
+    public long pendingOfOneAddress() {
         return maxPerMinute + maxPerMinute * ttl.toSeconds() / 60;
     }
 }

@@ -29,9 +29,9 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Retention, purge, names and vacuum. */
 @ClusterPostgres
-class JobKeepingTests extends JobStoreFixture {
+class JobPurgeStoreTests extends JobStoreFixture {
 
-    JobKeepingTests(TestDatabase database) {
+    JobPurgeStoreTests(TestDatabase database) {
         super(database);
     }
 
@@ -52,7 +52,7 @@ class JobKeepingTests extends JobStoreFixture {
                     .update();
         }
         insert();
-        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofHours(1), Duration.ofDays(7), ""), 100))
+        assertThat(keeping.purge(new JobPurgeStore.Expiry(Duration.ofHours(1), Duration.ofDays(7), ""), 100))
                 .isEqualTo(3);
         assertThat(jdbc.sql("SELECT name FROM forge_jobs ORDER BY 1")
                         .query(String.class)
@@ -66,7 +66,7 @@ class JobKeepingTests extends JobStoreFixture {
         UUID id = insert();
         jdbc.sql("UPDATE forge_jobs SET finished_at = now() - interval '2 hours', retention = interval '1 hour'")
                 .update();
-        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofHours(1), Duration.ofHours(1), ""), 10))
+        assertThat(keeping.purge(new JobPurgeStore.Expiry(Duration.ofHours(1), Duration.ofHours(1), ""), 10))
                 .isZero();
         assertThat(column(id, "status", String.class)).isEqualTo("pending");
     }
@@ -86,15 +86,16 @@ class JobKeepingTests extends JobStoreFixture {
         rows(5_000, "name, status, finished_at", "'fresh', 'completed', now()");
         jdbc.sql("ANALYZE forge_jobs").update();
         var deleted = new ArrayList<Integer>();
-        long read = reads(() ->
-                deleted.add(keeping.purge(new JobKeeping.Expiry(Duration.ofDays(1), Duration.ofDays(7), ""), 5_000)));
+        long read = reads(() -> deleted.add(
+                keeping.purge(new JobPurgeStore.Expiry(Duration.ofDays(1), Duration.ofDays(7), ""), 5_000)));
         assertThat(deleted).containsExactly(1_100);
         // Per job one entry of the index of its kind and one of the primary key.
         assertThat(read).isLessThan(2 * 1_100 + 100);
         jdbc.sql("VACUUM forge_jobs").update();
-        assertThat(reads(() -> keeping.purge(new JobKeeping.Expiry(Duration.ofDays(1), Duration.ofDays(7), ""), 5_000)))
+        assertThat(reads(() ->
+                        keeping.purge(new JobPurgeStore.Expiry(Duration.ofDays(1), Duration.ofDays(7), ""), 5_000)))
                 .isLessThan(10);
-        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofDays(1), Duration.ofDays(5), ""), 4_000))
+        assertThat(keeping.purge(new JobPurgeStore.Expiry(Duration.ofDays(1), Duration.ofDays(5), ""), 4_000))
                 .isEqualTo(4_000);
     }
 
@@ -103,8 +104,8 @@ class JobKeepingTests extends JobStoreFixture {
         rows(20, "name, status, finished_at", "'done', 'completed', now() - interval '2 days'");
         var recorded = new RecordedStatements(database.dataSource());
         Schema schema = Schema.open(database.dataSource(), SchemaMode.VALIDATE, "public");
-        var expiry = new JobKeeping.Expiry(Duration.ofDays(1), Duration.ofDays(7), "");
-        assertThat(new JobKeeping(schema, recorded).purge(expiry, 10)).isEqualTo(10);
+        var expiry = new JobPurgeStore.Expiry(Duration.ofDays(1), Duration.ofDays(7), "");
+        assertThat(new JobPurgeStore(schema, recorded).purge(expiry, 10)).isEqualTo(10);
         // One that dates jobs which were ended by hand, and the deletion.
         assertThat(recorded.statements()).hasSize(2);
     }
@@ -113,11 +114,11 @@ class JobKeepingTests extends JobStoreFixture {
     void job_ended_by_hand_ages_from_the_next_purge() {
         UUID id = insert();
         jdbc.sql("UPDATE forge_jobs SET status = 'failed'").update();
-        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofHours(1), Duration.ofHours(1), ""), 10))
+        assertThat(keeping.purge(new JobPurgeStore.Expiry(Duration.ofHours(1), Duration.ofHours(1), ""), 10))
                 .isZero();
         assertThat(column(id, "finished_at IS NOT NULL", Boolean.class)).isTrue();
         age("finished_at", "2 hours");
-        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofHours(1), Duration.ofHours(1), ""), 10))
+        assertThat(keeping.purge(new JobPurgeStore.Expiry(Duration.ofHours(1), Duration.ofHours(1), ""), 10))
                 .isOne();
     }
 
@@ -129,7 +130,7 @@ class JobKeepingTests extends JobStoreFixture {
                 VALUES (gen_random_uuid(), 'own', 'completed', now() - interval '2 hours',
                         jsonb_build_object('cron', 'report', 'slot', ?::text))
                 """).param(slot).update();
-        assertThat(keeping.purge(new JobKeeping.Expiry(Duration.ofHours(1), Duration.ofHours(1), ""), 10))
+        assertThat(keeping.purge(new JobPurgeStore.Expiry(Duration.ofHours(1), Duration.ofHours(1), ""), 10))
                 .isOne();
     }
 

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.database.failure.DatabaseFailure.Kind;
 import java.sql.Types;
@@ -21,7 +22,7 @@ import org.springframework.jdbc.core.simple.JdbcClient;
  * batch. A trigger releases most of them in the transaction that ends the other job. It cannot release a job that this transaction does
  * not see.
  */
-public final class JobSuccessorStore {
+public final class JobReleaseStore {
 
     /** How many waiting jobs one call of {@link #freeNext} reads. */
     public static final int MOST_READ = 10_000;
@@ -38,12 +39,13 @@ public final class JobSuccessorStore {
                               WHERE b.id = w.waits_for AND (b.ended_at IS NULL OR w.id IN (b.on_failure, b.on_end, b.on_success)))
             """.formatted(JobRows.ACTIVE);
 
-    private final Schema schema;
-    private final JdbcClient client;
+    /** What changes in a pending job {@code j} that need not wait any longer. A time in the past would put it ahead of all others. */
+    static final String FREED = "waits_for = NULL, scheduled_at = greatest(j.scheduled_at, clock_timestamp())";
 
-    public JobSuccessorStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+    private final Tables tables;
+
+    public JobReleaseStore(Schema schema, DataSource source) {
+        this.tables = new Tables(schema, source);
     }
 
     /** Releases one successor if its predecessor has ended. */
@@ -64,13 +66,13 @@ public final class JobSuccessorStore {
     }
 
     private JdbcClient.StatementSpec freeing(String which) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 UPDATE ~.forge_jobs w
                 SET waits_for = (SELECT a.id FROM ~.forge_jobs a
                                  WHERE a.name = w.name AND a.unique_key = w.unique_key AND a.waits_for IS NULL
                                    AND a.status IN %1$s)
                 WHERE w.waits_for IS NOT NULL AND w.status = 'pending' %2$s AND %3$s
-                """.formatted(JobRows.ACTIVE, which, RELEASED)));
+                """.formatted(JobRows.ACTIVE, which, RELEASED));
     }
 
     /** A waiting job and what it waits for. */
@@ -89,7 +91,7 @@ public final class JobSuccessorStore {
      */
     public Freed freeNext(@Nullable Place after) {
         UUID first = new UUID(0, 0);
-        Slice slice = client.sql(schema.sql("""
+        Slice slice = tables.sql("""
                 WITH slice AS MATERIALIZED (
                     SELECT w.id, w.waits_for FROM ~.forge_jobs w
                     WHERE w.waits_for IS NOT NULL AND w.status = 'pending' AND w.waits_for >= :other
@@ -98,7 +100,7 @@ public final class JobSuccessorStore {
                 SELECT ARRAY(SELECT w.id FROM slice w WHERE %s LIMIT :freed),
                        (SELECT count(*) FROM slice), waits_for, id
                 FROM slice ORDER BY waits_for DESC, id DESC LIMIT 1
-                """.formatted(RELEASED)))
+                """.formatted(RELEASED))
                 .param("other", after == null ? first : after.waitsFor, Types.OTHER)
                 .param("id", after == null ? first : after.id, Types.OTHER)
                 .param("most", MOST_READ)

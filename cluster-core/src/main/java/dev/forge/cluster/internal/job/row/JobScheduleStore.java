@@ -3,18 +3,19 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import java.sql.Types;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
+import java.util.Collection;
 import java.util.UUID;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
-import org.springframework.jdbc.core.simple.JdbcClient;
 
-/** Compares the database's clock with the times in rows, and corrects the times of jobs after it was set back. */
-public final class JobClockStore {
+/** Changes when, or on which nodes, pending jobs are due. Corrects times after the clock of the database was set back. */
+public final class JobScheduleStore {
 
     /** More than clocks drift, and than a statement takes, between two sweeps. */
     public static final Duration STEP = Duration.ofSeconds(3);
@@ -24,13 +25,38 @@ public final class JobClockStore {
 
     private static final UUID FIRST = new UUID(0, 0);
 
-    private final Schema schema;
-    private final JdbcClient client;
+    private final Tables tables;
 
-    public JobClockStore(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.client = JdbcClient.create(source);
+    public JobScheduleStore(Schema schema, DataSource source) {
+        this.tables = new Tables(schema, source);
     }
+
+    /**
+     * Returns a statement that makes jobs {@code j} due now, whatever they wait for.
+     *
+     * @param which the rest of the statement: other tables, and a condition that selects pending jobs
+     */
+    public static String waking(String which) {
+        return "UPDATE ~.forge_jobs j SET scheduled_at = clock_timestamp(), waits_for = NULL " + which;
+    }
+
+    /** Changes the capability that up to 1,000 due or delayed jobs require; returns how many. Skips locked rows. */
+    public int reroute(Collection<String> names, String from, String to) {
+        return tables.sql("""
+                UPDATE ~.forge_jobs SET worker_capability = :to
+                WHERE id = ANY (ARRAY(
+                    SELECT id FROM ~.forge_jobs
+                    WHERE status = 'pending' AND waits_for IS NULL AND name = ANY (:names)
+                      AND coalesce(worker_capability, '') = :from
+                    ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED))
+                """)
+                .param("names", names.toArray(String[]::new))
+                .param("from", from)
+                .param("to", to)
+                .update();
+    }
+
+    // Clock -------------------------------------------------------------------------------------------------
 
     /**
      * What the clock shows.
@@ -53,11 +79,11 @@ public final class JobClockStore {
     }
 
     public DatabaseTime read() {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 SELECT clock_timestamp(),
                        coalesce((SELECT max(slot) FROM ~.forge_job_history WHERE minutes = 1 AND slot < 'infinity'),
                                 'epoch')
-                """))
+                """)
                 .query((row, n) -> new DatabaseTime(
                         row.getObject(1, OffsetDateTime.class).toInstant(),
                         row.getObject(2, OffsetDateTime.class).toInstant()))
@@ -81,7 +107,7 @@ public final class JobClockStore {
      * @param newest the newest time that the clock had shown
      */
     public Moved makeDue(@Nullable UUID after, Instant newest) {
-        return client.sql(schema.sql("""
+        return tables.sql("""
                 WITH page AS MATERIALIZED (
                     SELECT id FROM ~.forge_jobs WHERE id > :after ORDER BY id LIMIT %d),
                 ahead AS MATERIALIZED (
@@ -98,7 +124,7 @@ public final class JobClockStore {
                     UPDATE ~.forge_jobs j SET scheduled_at = clock_timestamp() + a.delay FROM ahead a WHERE j.id = a.id
                     RETURNING j.id)
                 SELECT (SELECT id FROM page ORDER BY id DESC LIMIT 1), (SELECT count(*) FROM moved)
-                """.formatted(PAGE)))
+                """.formatted(PAGE))
                 .param("after", after == null ? FIRST : after)
                 .param("newest", newest.atOffset(ZoneOffset.UTC), Types.TIMESTAMP_WITH_TIMEZONE)
                 .param("tolerance", STEP.toMillis())

@@ -3,6 +3,7 @@
 package dev.forge.cluster.internal.job.row;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.database.Tables;
 import dev.forge.cluster.internal.purge.UndeletableStore;
 import dev.forge.cluster.internal.runtime.EnumText;
 import dev.forge.cluster.job.JobStatus;
@@ -17,22 +18,17 @@ import java.util.stream.Stream;
 import javax.sql.DataSource;
 import org.jspecify.annotations.Nullable;
 import org.springframework.jdbc.core.ConnectionCallback;
-import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.core.simple.JdbcClient;
 
 /** Purges finished jobs and vacuums their table. */
-public final class JobKeeping {
+public final class JobPurgeStore {
 
     private static final Duration LONGEST_VACUUM = Duration.ofMinutes(30);
 
-    private final Schema schema;
-    private final JdbcTemplate jdbc;
-    private final JdbcClient client;
+    private final Tables tables;
 
-    public JobKeeping(Schema schema, DataSource source) {
-        this.schema = schema;
-        this.jdbc = new JdbcTemplate(source);
-        this.client = JdbcClient.create(jdbc);
+    public JobPurgeStore(Schema schema, DataSource source) {
+        this.tables = new Tables(schema, source);
     }
 
     /** The finished jobs that an index has in the order of their age. */
@@ -122,23 +118,20 @@ public final class JobKeeping {
 
     /** Sets the time of jobs that were ended by hand without a time: their retention begins now. */
     private void date(Kind kind, int limit) {
-        // In the order of the index: the planner knows the share of completed jobs and the share of jobs without a
-        // time. It
-        // expects many that are both, and would read the whole table to find the first of them.
-        client.sql(schema.sql("""
+        // In the order of the index: the planner multiplies the share of completed jobs with the share of jobs without
+        // a time. It expects many that are both, and would read the whole table to find the first of them.
+        tables.sql("""
                 UPDATE ~.forge_jobs SET finished_at = now() WHERE id = ANY (ARRAY(
                     SELECT id FROM ~.forge_jobs WHERE %s AND finished_at IS NULL
                     ORDER BY finished_at LIMIT (SELECT ?) FOR UPDATE SKIP LOCKED))
-                """.formatted(kind.condition))).param(limit).update();
+                """.formatted(kind.condition)).param(limit).update();
     }
 
     private int delete(Kind kind, Expiry expiry, int limit) {
-        String delete = "DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(%s FOR UPDATE SKIP LOCKED))"
-                .formatted(expired(kind, expiry));
-        // The window of a job that failed has ended, but without the row of the job nobody could see that. And a batch
-        // does not
-        // succeed because its failed jobs are forgotten.
-        JdbcClient.StatementSpec statement = client.sql(schema.sql(kind == Kind.COMPLETED ? delete : deleting(delete)))
+        // A plain DELETE for completed jobs: they end no window, and their batches need not count them.
+        String which = "WHERE j.id = ANY (ARRAY(%s FOR UPDATE SKIP LOCKED))".formatted(expired(kind, expiry));
+        JdbcClient.StatementSpec statement = tables.sql(
+                        kind == Kind.COMPLETED ? "DELETE FROM ~.forge_jobs j " + which : counting(which))
                 .param(EnumText.underscored(kind), expiry.age(kind).toMillis())
                 .param("limit", limit);
         return kind == Kind.COMPLETED
@@ -151,11 +144,19 @@ public final class JobKeeping {
                 .formatted(expiry.condition(kind), UndeletableStore.notSetAside("forge_jobs", "j.id"), kind.age);
     }
 
-    private static String deleting(String delete) {
-        return """
-                WITH deleted AS (%s RETURNING id, name, unique_key, status, batch_id), %s, %s
-                SELECT count(*) FROM deleted
-                """.formatted(delete, UniqueJobStore.ENDING_WINDOWS, JobBatchStore.REMEMBERING);
+    /**
+     * Returns the part of a statement that deletes finished jobs {@code j}, as {@code deleted}. Without its row, the window of a job
+     * that did not complete would stay open, and its batch would succeed.
+     *
+     * @param which the rest of the DELETE: other tables, and a condition that selects the jobs
+     */
+    static String deleting(String which) {
+        return "deleted AS (DELETE FROM ~.forge_jobs j %s RETURNING j.id, j.name, j.unique_key, j.status, j.batch_id), %s, %s"
+                .formatted(which, UniqueJobStore.ENDING_WINDOWS, JobBatchStore.REMEMBERING);
+    }
+
+    private static String counting(String which) {
+        return "WITH %s SELECT count(*) FROM deleted".formatted(deleting(which));
     }
 
     /** Returns the jobs that {@link #purge(Expiry, int)} would delete. */
@@ -163,7 +164,7 @@ public final class JobKeeping {
         var ids = new ArrayList<UUID>();
         for (Kind kind : Kind.values()) {
             if (ids.size() < limit) {
-                ids.addAll(client.sql(schema.sql(expired(kind, expiry)))
+                ids.addAll(tables.sql(expired(kind, expiry))
                         .param(EnumText.underscored(kind), expiry.age(kind).toMillis())
                         .param("limit", limit - ids.size())
                         .query((row, n) -> row.getObject(1, UUID.class))
@@ -179,11 +180,11 @@ public final class JobKeeping {
                 .map(kind -> "(" + expiry.condition(kind) + ")")
                 .collect(Collectors.joining(" OR "));
         JdbcClient.StatementSpec statement =
-                client.sql(schema.sql(deleting("""
-                        DELETE FROM ~.forge_jobs WHERE id = ANY (ARRAY(
+                tables.sql(counting("""
+                        WHERE j.id = ANY (ARRAY(
                             SELECT id FROM ~.forge_jobs j WHERE id = ANY (:among::uuid[]) AND (%s)
                             ORDER BY id FOR UPDATE SKIP LOCKED))
-                        """.formatted(expired)))).param("among", among.toArray(UUID[]::new));
+                        """.formatted(expired))).param("among", among.toArray(UUID[]::new));
         for (Kind kind : Kind.values()) {
             statement.param(EnumText.underscored(kind), expiry.age(kind).toMillis());
         }
@@ -192,19 +193,19 @@ public final class JobKeeping {
 
     /** Returns the number of dead rows of the table according to the statistics of the server. */
     public long deadRows() {
-        return client.sql("SELECT coalesce(pg_stat_get_dead_tuples(to_regclass(?)), 0)")
-                .param(schema.sql("~.forge_jobs"))
+        return tables.sql("SELECT coalesce(pg_stat_get_dead_tuples(to_regclass(?)), 0)")
+                .param(tables.complete("~.forge_jobs"))
                 .query(Long.class)
                 .single();
     }
 
     /** Vacuums the table. Best effort: only its owner may do so, and not while another vacuum runs. */
     public void vacuum() {
-        jdbc.execute((ConnectionCallback<Boolean>) connection -> {
+        tables.jdbc().execute((ConnectionCallback<Boolean>) connection -> {
             connection.setNetworkTimeout(Runnable::run, (int) LONGEST_VACUUM.toMillis());
             try (Statement statement = connection.createStatement()) {
                 return statement.execute(
-                        schema.sql("VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, SKIP_LOCKED) ~.forge_jobs"));
+                        tables.complete("VACUUM (INDEX_CLEANUP ON, TRUNCATE OFF, SKIP_LOCKED) ~.forge_jobs"));
             }
         });
     }
