@@ -3,13 +3,11 @@
 package dev.forge.cluster.test;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.forge.cluster.test.peer.JobQueue;
 import dev.forge.cluster.test.peer.JobQueue.Claim;
 import dev.forge.cluster.test.peer.LeaderElection;
 import dev.forge.cluster.test.postgres.ClusterPostgres;
-import dev.forge.cluster.test.postgres.PostgresServer;
 import dev.forge.cluster.test.postgres.TestDatabase;
 import java.util.List;
 import java.util.UUID;
@@ -44,21 +42,5 @@ class TestSupportTests {
         Claim stale = new Claim(UUID.randomUUID(), id, "job", "{}", 1, 1);
         assertThat(queue.complete(stale)).isFalse();
         assertThat(queue.complete(one.get(0))).isTrue();
-    }
-
-    @Test
-    void messages_about_the_server_have_no_credentials() {
-        for (String url : List.of(
-                "postgres://ada:geheim@host/db",
-                "jdbc:mysql://host/db?user=ada&password=geheim",
-                "jdbc:postgresql://ada:geheim@host:port/db?password=geheim",
-                "geheim")) {
-            assertThatThrownBy(() -> new PostgresServer(PostgresServer.URL_VARIABLE, url, null, null))
-                    .isInstanceOf(IllegalArgumentException.class)
-                    .hasMessageContaining(PostgresServer.URL_VARIABLE)
-                    .hasMessageNotContaining("geheim");
-        }
-        assertThat(PostgresServer.masked("jdbc:postgresql://host:1/db?sslmode=require&sslpassword=geheim&sslcert=/a"))
-                .isEqualTo("jdbc:postgresql://host:1/db?sslmode=require&sslpassword=***&sslcert=/a");
     }
 }

@@ -70,7 +70,6 @@ class AuditedOperationTests extends AuditFixture {
             Map.entry("JobOperations.batches", READS),
             Map.entry("Jobs.find", READS),
             Map.entry("Jobs.result", READS),
-            Map.entry("JobOperations.list", READS),
             Map.entry("JobOperations.search", READS),
             Map.entry("JobOperations.count", READS),
             Map.entry("JobOperations.logs", READS),

@@ -9,7 +9,6 @@ import dev.forge.cluster.SchemaMode;
 import dev.forge.cluster.internal.database.connection.ControlConnections;
 import dev.forge.cluster.internal.database.connection.Pooler;
 import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.internal.job.row.UniqueJobStore;
 import dev.forge.cluster.internal.lock.LockStore;
 import dev.forge.cluster.internal.workflow.store.WorkflowSettings.SignalLimits;

@@ -1,4 +1,4 @@
-/** Loggers for all slices. */
+/** Loggers for all slices. A logging library that throws neither ends a thread nor skips work. */
 @NullMarked
 package dev.forge.cluster.internal.log;
 

@@ -1,6 +1,6 @@
 /**
- * Building blocks without a table of their own: loops, pacing, backoff, locks, names, error texts and the diagnostic
- * context. A loop's pass is a plain method that a test can call without a thread.
+ * Building blocks without a table: loops, pacing, backoff, isolation of rows that fail, names, payloads, error texts and the
+ * diagnostic context. A loop's pass is a plain method that a test can call without a thread.
  */
 @NullMarked
 package dev.forge.cluster.internal.runtime;

@@ -34,11 +34,8 @@ class JobSearchReportsTests extends JobStoreFixture {
 
     private final UUID batch = batchAt(Instant.now().minus(java.time.Duration.ofHours(40)));
 
-    private final JobSearchReports search;
-
     JobSearchReportsTests(TestDatabase database) {
         super(database);
-        this.search = searchWith(System::nanoTime);
     }
 
     private JobSearchReports searchWith(java.util.function.LongSupplier nanos) {

@@ -11,7 +11,6 @@ import dev.forge.cluster.internal.job.row.JobBulkStore.Changed;
 import dev.forge.cluster.internal.job.row.JobCancelStore.CancelledJob;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.job.JobStatus;
 import dev.forge.cluster.job.UniquePolicy;
 import dev.forge.cluster.job.operations.JobFilter;

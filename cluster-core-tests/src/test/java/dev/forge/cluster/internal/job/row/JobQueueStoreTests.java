@@ -8,7 +8,6 @@ import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claiming;
 import dev.forge.cluster.internal.job.row.JobInsertStore.NewJob;
 import dev.forge.cluster.internal.job.row.JobQueueStore.Head;
-import dev.forge.cluster.internal.job.row.JobStore.NewJob;
 import dev.forge.cluster.test.postgres.ClusterPostgres;
 import dev.forge.cluster.test.postgres.TestDatabase;
 import java.sql.Connection;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Which due jobs this node claims next: the claiming thread, its lanes, the search for queues with due jobs, groups and limits.
+ * Decides which due jobs this node claims next: the claiming thread, its lanes, the search for queues with due jobs, groups and limits.
  */
 @NullMarked
 package dev.forge.cluster.internal.job.claim;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
 /**
- * What the end of a job sets off: jobs that wait for it, and its batch.
+ * Follows up the ends of jobs: releases the jobs that wait for them, and ends their batches.
  */
 @NullMarked
 package dev.forge.cluster.internal.job.follow;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
 /**
- * What operators ask and order: lists, searches, counts, bulk changes, exports, explanations, the demand.
+ * Reads and orders of operators: lists, searches, counts, bulk changes, exports, explanations, the demand.
  */
 @NullMarked
 package dev.forge.cluster.internal.job.operate;

@@ -1,4 +1,4 @@
-/** What a node sees of the others: their rows and locks, and what it decides from them. */
+/** Observation of other nodes: reads their rows and locks, and decides which have joined, left, become stale or died. */
 @NullMarked
 package dev.forge.cluster.internal.node.observation;
 

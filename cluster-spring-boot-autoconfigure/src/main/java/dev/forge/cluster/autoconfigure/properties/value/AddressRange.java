@@ -22,7 +22,11 @@ public final class AddressRange {
         this.bits = bits;
     }
 
-    /** @throws IllegalArgumentException if the text is neither an address nor a network */
+    /**
+     * Parses an address or a network.
+     *
+     * @throws IllegalArgumentException if the text is neither
+     */
     public static AddressRange of(String text) {
         int slash = text.indexOf('/');
         byte[] network = bytes(slash < 0 ? text : text.substring(0, slash));
