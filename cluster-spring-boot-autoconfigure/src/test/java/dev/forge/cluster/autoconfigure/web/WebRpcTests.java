@@ -154,7 +154,7 @@ class WebRpcTests {
         assertThat(job.scheduledAt()).isAfter(job.createdAt().plusSeconds(300));
         assertThat(http.post("/forge/jobs", body.formatted(2).replace("10m", "2h"))
                         .problem(400))
-                .contains("debounce of PT2H");
+                .contains("JobOptions.withDebounce: delay (PT2H) must be between");
     }
 
     @Test

@@ -8,7 +8,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import dev.forge.cluster.internal.job.TestJobs;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
-import dev.forge.cluster.internal.job.row.JobStores;
+import dev.forge.cluster.internal.job.run.JobStores;
 import dev.forge.cluster.internal.job.run.WorkerNode;
 import dev.forge.cluster.internal.job.run.WorkerParts;
 import dev.forge.cluster.internal.node.TestCluster;

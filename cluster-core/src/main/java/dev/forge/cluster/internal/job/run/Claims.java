@@ -10,7 +10,6 @@ import dev.forge.cluster.internal.job.row.ClaimKey;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
 import dev.forge.cluster.internal.job.row.JobFinishStore.Finish;
 import dev.forge.cluster.internal.job.row.JobRecoveryStore.CrashRule;
-import dev.forge.cluster.internal.job.row.JobStores;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.job.JobAttemptOutcome.Kind;
 import java.time.Duration;

@@ -7,7 +7,6 @@ import dev.forge.cluster.internal.job.handler.Claim.Stop;
 import dev.forge.cluster.internal.job.handler.JobHandler;
 import dev.forge.cluster.internal.job.handler.WorkerSettings.LaneSettings;
 import dev.forge.cluster.internal.job.row.JobClaimStore.Claimed;
-import dev.forge.cluster.internal.job.row.JobStores;
 import dev.forge.cluster.internal.job.row.Queue;
 import dev.forge.cluster.internal.job.run.AttemptState.Phase;
 import dev.forge.cluster.internal.log.GuardedLogger;

@@ -4,7 +4,6 @@ package dev.forge.cluster.internal.job.run;
 
 import dev.forge.cluster.internal.database.failure.DatabaseFailure;
 import dev.forge.cluster.internal.job.row.ClaimKey;
-import dev.forge.cluster.internal.job.row.JobStores;
 import dev.forge.cluster.internal.job.run.AttemptState.Phase;
 import dev.forge.cluster.internal.log.GuardedLogger;
 import dev.forge.cluster.internal.runtime.Bisect;

@@ -5,7 +5,6 @@ package dev.forge.cluster.internal.job.run;
 import dev.forge.cluster.internal.job.handler.JobHandlers;
 import dev.forge.cluster.internal.job.handler.JobMonitor;
 import dev.forge.cluster.internal.job.handler.WorkerSettings;
-import dev.forge.cluster.internal.job.row.JobStores;
 import dev.forge.cluster.internal.runtime.PayloadJson;
 import dev.forge.cluster.job.observe.JobInterceptor;
 import java.util.List;

@@ -1,8 +1,17 @@
 // SPDX-FileCopyrightText: Forge Cluster maintainers
 // SPDX-License-Identifier: Apache-2.0
-package dev.forge.cluster.internal.job.row;
+package dev.forge.cluster.internal.job.run;
 
 import dev.forge.cluster.internal.database.Schema;
+import dev.forge.cluster.internal.job.row.HandlerTransactionStore;
+import dev.forge.cluster.internal.job.row.HeldJobStore;
+import dev.forge.cluster.internal.job.row.JobClaimStore;
+import dev.forge.cluster.internal.job.row.JobFinishStore;
+import dev.forge.cluster.internal.job.row.JobLimitStore;
+import dev.forge.cluster.internal.job.row.JobLogStore;
+import dev.forge.cluster.internal.job.row.JobQueueStore;
+import dev.forge.cluster.internal.job.row.JobRecoveryStore;
+import dev.forge.cluster.internal.job.row.JobReleaseStore;
 import javax.sql.DataSource;
 
 /**
